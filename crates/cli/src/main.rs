@@ -1,0 +1,3 @@
+//! The `headend` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The cable path of the papers.

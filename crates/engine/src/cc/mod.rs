@@ -1,0 +1,122 @@
+//! Congestion control: how much may be in flight. One file per algorithm, behind [`Controller`].
+//!
+//! A controller sees acknowledgements and congestion events; it never sees sequence numbers, timers or packets, so the
+//! same one serves a simulated connection, a control TCP and a test.
+
+pub mod cubic;
+pub mod reno;
+
+use std::fmt::Debug;
+
+use crate::time::{Duration, Time};
+use crate::units::{Bytes, Rate};
+
+/// New data was acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack {
+    /// When the acknowledgement arrived.
+    pub now: Time,
+    /// Bytes newly acknowledged, cumulatively or by SACK.
+    pub acked: Bytes,
+    /// Bytes in flight before this acknowledgement.
+    pub in_flight: Bytes,
+    /// A round-trip sample that this acknowledgement gave, Karn's rule applied (RFC 6298 s3).
+    pub rtt: Option<Duration>,
+    /// The connection's smoothed round-trip time, if measured.
+    pub srtt: Option<Duration>,
+    /// False while loss recovery holds the window: then only state is kept, the window does not grow.
+    pub may_grow: bool,
+    /// True if the window, not the application or the peer, limited what was in flight (RFC 7661 s4.1).
+    pub window_limited: bool,
+}
+
+/// Why the window must shrink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Loss found by duplicate ACKs, SACK or RACK: one event per window of data.
+    Loss,
+    /// Loss found by duplicate ACKs by a sender that has no fast recovery (Tahoe): slow start follows.
+    LossTahoe,
+    /// The retransmission timer expired.
+    Timeout,
+    /// The connection was idle for longer than the RTO (RFC 5681 s4.1).
+    Idle,
+}
+
+/// The window must shrink.
+#[derive(Clone, Copy, Debug)]
+pub struct Congestion {
+    /// When it was noticed.
+    pub now: Time,
+    /// Why.
+    pub cause: Cause,
+    /// Bytes in flight then (RFC 5681 FlightSize).
+    pub in_flight: Bytes,
+    /// What the sender could have had in flight then: the window, with inflation, bounded by the peer's.
+    pub usable: Bytes,
+    /// True for a further timeout of the same data (RFC 5681 s3.1: ssthresh is then kept).
+    pub repeated: bool,
+}
+
+/// What every controller is told at the start.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// Sender maximum segment size: payload bytes of a full segment.
+    pub mss: Bytes,
+    /// Initial window.
+    pub initial_window: Bytes,
+    /// Window after a timeout or an idle restart, in bytes (RFC 5681 s3.1: one segment after a timeout).
+    pub loss_window: Bytes,
+    /// Smallest window left by a halving, in segments: 2 (RFC 5681 s3.1), or 0 for the integer halving of 1996.
+    pub floor_segments: u64,
+    /// Halve the usable window in whole segments (BSD, ns) and not the bytes in flight (RFC 5681 eq. 4).
+    pub halve_usable: bool,
+}
+
+/// A congestion-control algorithm.
+pub trait Controller: Debug + Send {
+    /// Data was sent: `len` bytes, with `in_flight` after it.
+    fn on_sent(&mut self, _now: Time, _len: Bytes, _in_flight: Bytes) {}
+
+    /// New data was acknowledged.
+    fn on_ack(&mut self, ack: &Ack);
+
+    /// The window must shrink.
+    fn on_congestion(&mut self, congestion: &Congestion);
+
+    /// The last congestion event was a mistake: nothing had been lost (RFC 3522, RFC 5682).
+    fn on_spurious(&mut self) {}
+
+    /// The congestion window.
+    fn window(&self) -> Bytes;
+
+    /// The slow-start threshold; `Bytes::MAX` until the first congestion.
+    fn threshold(&self) -> Bytes;
+
+    /// The rate at which to spread packets, if the algorithm paces.
+    fn pacing(&self) -> Option<Rate> {
+        None
+    }
+}
+
+/// Which algorithm a personality names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Algorithm {
+    /// RFC 5681.
+    Reno,
+    /// RFC 9438.
+    Cubic,
+}
+
+impl Algorithm {
+    /// All of them with their names in scenario files: the registry.
+    pub const ALL: &[(&str, Algorithm)] = &[("reno", Algorithm::Reno), ("cubic", Algorithm::Cubic)];
+
+    /// A fresh controller.
+    pub fn start(self, setup: Setup) -> Box<dyn Controller> {
+        match self {
+            Algorithm::Reno => Box::new(reno::Reno::new(setup)),
+            Algorithm::Cubic => Box::new(cubic::Cubic::new(setup)),
+        }
+    }
+}

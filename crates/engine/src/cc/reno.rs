@@ -1,0 +1,79 @@
+//! Reno: slow start and congestion avoidance (RFC 5681), and the integer halving of the 1990s.
+
+use super::{Ack, Cause, Congestion, Controller, Setup};
+use crate::units::Bytes;
+
+/// RFC 5681's window.
+#[derive(Debug)]
+pub struct Reno {
+    setup: Setup,
+    cwnd: u64,
+    ssthresh: u64,
+    /// What `cwnd` and `ssthresh` were before the last congestion event.
+    before: (u64, u64),
+}
+
+impl Reno {
+    /// A controller at its initial window.
+    pub fn new(setup: Setup) -> Reno {
+        let cwnd = setup.initial_window.get();
+        Reno { setup, cwnd, ssthresh: u64::MAX, before: (cwnd, u64::MAX) }
+    }
+}
+
+/// The window after halving, as the era prescribes; shared by every controller that halves.
+pub(super) fn halved(setup: &Setup, congestion: &Congestion) -> u64 {
+    let mss = setup.mss.get();
+    if setup.halve_usable {
+        // 4.4BSD tcp_input.c and ns: min(cwnd, peer's window) / 2 in whole segments.
+        congestion.usable.get() / mss / 2 * mss
+    } else {
+        congestion.in_flight.get() / 2
+    }
+}
+
+impl Controller for Reno {
+    fn on_ack(&mut self, ack: &Ack) {
+        if !ack.may_grow || !ack.window_limited {
+            return;
+        }
+        let mss = self.setup.mss.get();
+        if self.cwnd < self.ssthresh {
+            // RFC 5681 s3.1 eq. 2: at most SMSS for each ACK of new data, delayed or not.
+            self.cwnd += ack.acked.get().min(mss);
+        } else {
+            // RFC 5681 s3.1 eq. 3, at least one byte.
+            self.cwnd += (mss * mss / self.cwnd.max(1)).max(1);
+        }
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion) {
+        let mss = self.setup.mss.get();
+        let half = halved(&self.setup, congestion);
+        if congestion.cause != Cause::Idle {
+            self.before = (self.cwnd, self.ssthresh);
+            if !congestion.repeated {
+                // RFC 5681 eq. 4: never below two segments.
+                self.ssthresh = half.max(2 * mss);
+            }
+        }
+        self.cwnd = match congestion.cause {
+            Cause::Loss => half.max(self.setup.floor_segments * mss),
+            Cause::LossTahoe => mss,
+            Cause::Timeout | Cause::Idle => self.setup.loss_window.get().min(self.cwnd.max(mss)),
+        };
+    }
+
+    fn on_spurious(&mut self) {
+        self.cwnd = self.cwnd.max(self.before.0);
+        self.ssthresh = self.before.1;
+    }
+
+    fn window(&self) -> Bytes {
+        Bytes::new(self.cwnd)
+    }
+
+    fn threshold(&self) -> Bytes {
+        Bytes::new(self.ssthresh)
+    }
+}

@@ -1,0 +1,163 @@
+//! A link: queue, service, loss, propagation, always in that order, in one direction.
+//!
+//! A packet waits in the queue, is served for as long as its length takes, may be lost on the medium (after it has used
+//! its share of it), and arrives a propagation delay later.
+
+pub mod loss;
+pub mod queue;
+pub mod service;
+
+use std::collections::VecDeque;
+
+use crate::node::{Node, Port, Step};
+use crate::packet::Packet;
+use crate::time::{Duration, Time};
+use crate::units::Bytes;
+
+use loss::Loss;
+use queue::Queue;
+use service::Service;
+
+/// One direction of a link. Packets enter at port 0 and leave at port 1.
+#[derive(Debug)]
+pub struct Link {
+    queue: Box<dyn Queue>,
+    service: Box<dyn Service>,
+    loss: Option<Box<dyn Loss>>,
+    propagation: Duration,
+    /// The packet in service, when it entered the link, and when its service ends.
+    serving: Option<(Packet, Time, Time)>,
+    /// Packets that were served and not lost, with the time of their arrival at the far end.
+    flying: VecDeque<(Time, Packet)>,
+    stats: Stats,
+}
+
+/// What a link has counted so far. Conservation: `arrived == delivered + dropped + lost + inside`, in packets and bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets offered to the link.
+    pub arrived: u64,
+    /// Bytes offered to the link.
+    pub arrived_bytes: u64,
+    /// Packets that the queue refused or evicted.
+    pub dropped: u64,
+    /// Bytes that the queue refused or evicted.
+    pub dropped_bytes: u64,
+    /// Packets lost on the medium.
+    pub lost: u64,
+    /// Bytes lost on the medium.
+    pub lost_bytes: u64,
+    /// Packets handed over at the far end.
+    pub delivered: u64,
+    /// Bytes handed over at the far end.
+    pub delivered_bytes: u64,
+    /// Packets still queued, in service or propagating.
+    pub inside: u64,
+    /// Packets whose service has ended.
+    pub served: u64,
+    /// Time in service, in all.
+    pub busy: Duration,
+    /// Most packets ever in the queue, the one in service not counted.
+    pub queued_max: u64,
+    /// Most bytes ever in the queue, the one in service not counted.
+    pub queued_bytes_max: u64,
+    /// Packets in queue and service, integrated over time, in packet-nanoseconds.
+    pub occupancy: u128,
+    /// Time from entry to the end of service, summed over the served packets, in nanoseconds.
+    pub sojourn: u128,
+    occupied_since: Time,
+}
+
+impl Link {
+    /// A link that serves `queue` with `service`, loses packets as `loss` says, and takes `propagation` on top.
+    pub fn new(
+        queue: Box<dyn Queue>,
+        service: Box<dyn Service>,
+        loss: Option<Box<dyn Loss>>,
+        propagation: Duration,
+    ) -> Link {
+        Link { queue, service, loss, propagation, serving: None, flying: VecDeque::new(), stats: Stats::default() }
+    }
+
+    /// What the link has counted, with the occupancy integrated up to the last event.
+    pub fn stats(&self) -> Stats {
+        let waiting = self.queue.packets() + u64::from(self.serving.is_some());
+        Stats { inside: waiting + self.flying.len() as u64, ..self.stats.clone() }
+    }
+
+    /// Packets and bytes now waiting, the one in service not counted.
+    pub fn backlog(&self) -> (u64, Bytes) {
+        (self.queue.packets(), self.queue.bytes())
+    }
+
+    /// Ends every service that is due by `now`, in order, each starting the next.
+    fn settle(&mut self, now: Time) {
+        while let Some((packet, entered, finish)) = self.serving
+            && finish <= now
+        {
+            self.account(finish);
+            self.stats.served += 1;
+            self.stats.sojourn += u128::from((finish - entered).as_nanos());
+            if self.loss.as_mut().is_some_and(|loss| loss.strikes(finish, packet.len())) {
+                self.stats.lost += 1;
+                self.stats.lost_bytes += u64::from(packet.len);
+            } else {
+                self.flying.push_back((finish + self.propagation, packet));
+            }
+            self.serving = None;
+            if let Some((entered, packet)) = self.queue.dequeue(finish) {
+                self.serve(finish, entered, packet);
+            }
+        }
+    }
+
+    fn serve(&mut self, start: Time, entered: Time, packet: Packet) {
+        let finish = self.service.finish(start, packet.len());
+        self.stats.busy += finish - start;
+        self.serving = Some((packet, entered, finish));
+    }
+
+    /// Integrates the occupancy up to `now`, before it changes.
+    fn account(&mut self, now: Time) {
+        let packets = self.queue.packets() + u64::from(self.serving.is_some());
+        let span = now.since(self.stats.occupied_since).as_nanos();
+        self.stats.occupancy += u128::from(packets) * u128::from(span);
+        self.stats.occupied_since = now;
+    }
+}
+
+impl Node for Link {
+    fn receive(&mut self, now: Time, port: Port, packet: Packet) {
+        debug_assert_eq!(port, Port(0), "a link has one way in");
+        self.settle(now);
+        self.account(now);
+        self.stats.arrived += 1;
+        self.stats.arrived_bytes += u64::from(packet.len);
+        if self.serving.is_none() {
+            self.serve(now, now, packet);
+            return;
+        }
+        if let Some(victim) = self.queue.enqueue(now, packet) {
+            self.stats.dropped += 1;
+            self.stats.dropped_bytes += u64::from(victim.len);
+        }
+        self.stats.queued_max = self.stats.queued_max.max(self.queue.packets());
+        self.stats.queued_bytes_max = self.stats.queued_bytes_max.max(self.queue.bytes().get());
+    }
+
+    fn poll(&mut self, now: Time) -> Step {
+        self.settle(now);
+        match self.flying.front() {
+            Some(&(arrival, packet)) if arrival <= now => {
+                self.flying.pop_front();
+                self.stats.delivered += 1;
+                self.stats.delivered_bytes += u64::from(packet.len);
+                Step::Send(Port(1), packet)
+            }
+            Some(&(arrival, _)) => Step::Wait(Some(arrival)),
+            // Nothing can arrive before the packet in service has propagated, so one wake-up a packet is enough:
+            // the end of its service is settled on the way.
+            None => Step::Wait(self.serving.as_ref().map(|&(_, _, finish)| finish + self.propagation)),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The one shape that everything in a network has.
+
+use crate::packet::Packet;
+use crate::time::Time;
+
+/// A place where packets enter or leave a node, counted from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Port(pub u16);
+
+/// What a node wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// This packet leaves through this port now.
+    Send(Port, Packet),
+    /// Nothing more until this time, or until a packet arrives.
+    Wait(Option<Time>),
+}
+
+/// A state machine between ports: a link, a queue, a modem, a host, or a whole [`Graph`](crate::graph::Graph).
+///
+/// A driver calls `poll` until it returns `Wait`, then again at that time or after a `receive`. Time never runs
+/// backwards between calls.
+pub trait Node {
+    /// Takes a packet that arrives at `port`, after settling all that was due by `now`.
+    fn receive(&mut self, now: Time, port: Port, packet: Packet);
+
+    /// Says what leaves now, or how long to wait. To be called until it returns [`Step::Wait`].
+    fn poll(&mut self, now: Time) -> Step;
+}

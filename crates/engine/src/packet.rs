@@ -1,0 +1,49 @@
+//! What travels: headers and sizes, never payload.
+
+use crate::tcp::segment::Segment;
+use crate::units::Bytes;
+
+/// One end of a flow: a node's address and a port on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Endpoint {
+    /// The node's address within its network.
+    pub node: u16,
+    /// The port on that node.
+    pub port: u16,
+}
+
+/// A packet on its way. Whoever owns bytes finds them again by `id`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Unique among the packets of its source node; the ticket for bytes that somebody else holds.
+    pub id: u64,
+    /// Where it came from.
+    pub src: Endpoint,
+    /// Where it is going.
+    pub dst: Endpoint,
+    /// Bytes on the wire, all headers included: what a link serves and a queue counts.
+    pub len: u32,
+    /// What it is.
+    pub body: Body,
+}
+
+/// What a packet carries, as far as the engine understands it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// A TCP segment of the engine's own.
+    Tcp(Segment),
+    /// Something the engine only carries.
+    Opaque,
+}
+
+impl Packet {
+    /// Bytes on the wire.
+    pub const fn len(&self) -> Bytes {
+        Bytes::new(self.len as u64)
+    }
+
+    /// True for a packet of no bytes at all, which no real link carries.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}

@@ -1,0 +1,4 @@
+//! TCP without payload and without I/O: segments in, segments out, time as an argument.
+
+pub mod personality;
+pub mod segment;

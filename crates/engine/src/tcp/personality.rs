@@ -1,0 +1,326 @@
+//! A TCP is a personality: a named, documented set of options.
+
+use crate::cc::Algorithm;
+use crate::time::Duration;
+use crate::units::Bytes;
+
+/// How losses are found and repaired; one file each in `tcp::recovery`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Recovery {
+    /// Fast retransmit, then slow start (4.3BSD-Tahoe, 1988).
+    Tahoe,
+    /// Fast retransmit and fast recovery, left at the first new ACK (4.3BSD-Reno; RFC 5681).
+    Reno,
+    /// Fast recovery that stays until all that was sent before it is acknowledged (RFC 6582).
+    NewReno,
+    /// Scoreboard and pipe (RFC 2018, RFC 6675) with proportional rate reduction (RFC 6937, RFC 9937).
+    Sack,
+    /// Time-based detection and tail-loss probes (RFC 8985) with proportional rate reduction.
+    RackTlp,
+}
+
+impl Recovery {
+    /// All of them with their names in scenario files: the registry.
+    pub const ALL: &[(&str, Recovery)] = &[
+        ("tahoe", Recovery::Tahoe),
+        ("reno", Recovery::Reno),
+        ("newreno", Recovery::NewReno),
+        ("sack", Recovery::Sack),
+        ("rack-tlp", Recovery::RackTlp),
+    ];
+}
+
+/// What a packet's length on the wire counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Headers {
+    /// IPv4 and TCP headers with their options, as on a real link.
+    Ipv4,
+    /// Nothing on data; 40 bytes for a segment without data. The convention of ns and of the papers.
+    Uncounted,
+}
+
+/// When the retransmission timer fires and how it is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RtoPolicy {
+    /// Clock granularity: round trips are measured in whole ticks, at least one (RFC 6298 s4).
+    pub tick: Duration,
+    /// Timers fire on the ticks of a free-running clock (BSD's heartbeat) and not exactly when due.
+    pub heartbeat: bool,
+    /// Before the first measurement (RFC 6298 s2.1).
+    pub initial: Duration,
+    /// Smallest RTO (RFC 6298 s2.4).
+    pub min: Duration,
+    /// `min` bounds the variance term instead of the sum: RTO = SRTT + max(min, 4 RTTVAR), as Linux does.
+    pub min_on_variance: bool,
+    /// Largest RTO after back-off (RFC 6298 s2.5).
+    pub max: Duration,
+    /// Largest back-off factor (BSD and ns: 64).
+    pub backoff_max: u32,
+}
+
+/// When a receiver holds an acknowledgement back (RFC 1122 s4.2.3.2, RFC 5681 s4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DelayedAck {
+    /// Acknowledge at once when this many segments wait: 1 means no delay.
+    pub segments: u32,
+    /// Longest delay.
+    pub timeout: Duration,
+    /// The delay ends on the ticks of a free-running clock of period `timeout` (BSD), uniform in 0..timeout.
+    pub heartbeat: bool,
+    /// A segment that fills a gap, wholly or in part, is acknowledged at once (RFC 5681 s4.2). ns without
+    /// `RFC2581_immediate_ack_` delays that ACK if the gap's first part only is filled.
+    pub gap_fill_at_once: bool,
+    /// Out-of-order segments are acknowledged at once (RFC 5681 s4.2); Tahoe-era receivers delayed those too.
+    pub out_of_order_at_once: bool,
+}
+
+/// Loss-recovery rules of the 1990s that later RFCs settled; only Tahoe, Reno and NewReno look at them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EraRules {
+    /// May fast retransmit happen again in a window of data that has already seen a loss?
+    pub repeat: Repeat,
+    /// Halve the usable window in whole segments (BSD, ns) and not the bytes in flight (RFC 5681 eq. 4).
+    pub halve_usable: bool,
+    /// Smallest window after a halving, in segments.
+    pub floor_segments: u64,
+    /// Every fast retransmit doubles the RTO back-off until a fresh sample (ns of December 1996, inferred).
+    pub fast_retransmit_backs_off: bool,
+    /// After a timeout the window is the initial window and not one segment (ns of December 1996).
+    pub restart_at_initial_window: bool,
+    /// Duplicate ACKs beyond the threshold inflate the window even if fast retransmit was refused (ns of 1996).
+    pub inflate_when_refused: bool,
+}
+
+/// Whether a second fast retransmit may happen for data sent before the last loss was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// Whenever enough duplicate ACKs arrive (4.4BSD; ns `bugFix_ 0`).
+    Always,
+    /// Unless the last loss was found by a timeout (ns of December 1996).
+    UnlessTimedOut,
+    /// Never: RFC 6582 s3.2 step 2 with its `recover` variable.
+    Never,
+}
+
+impl EraRules {
+    /// ns-2.35 with `bugFix_ 0 exitFastRetrans_ 0 precisionReduce_ 0`, nearest to 4.4BSD.
+    pub const NS_2_35: EraRules = EraRules {
+        repeat: Repeat::Always,
+        halve_usable: true,
+        floor_segments: 0,
+        fast_retransmit_backs_off: false,
+        restart_at_initial_window: false,
+        inflate_when_refused: true,
+    };
+    /// ns of December 1996, a reconstruction: the simulator of the first two papers.
+    pub const NS_1996: EraRules = EraRules {
+        repeat: Repeat::UnlessTimedOut,
+        floor_segments: 0,
+        fast_retransmit_backs_off: true,
+        restart_at_initial_window: true,
+        ..EraRules::NS_2_35
+    };
+    /// 4.4BSD-Lite's tcp_input.c: as ns-2.35, but never below two segments.
+    pub const BSD_4_4: EraRules = EraRules { floor_segments: 2, ..EraRules::NS_2_35 };
+    /// RFC 5681 and RFC 6582.
+    pub const RFC: EraRules = EraRules {
+        repeat: Repeat::Never,
+        halve_usable: false,
+        floor_segments: 2,
+        fast_retransmit_backs_off: false,
+        restart_at_initial_window: false,
+        inflate_when_refused: false,
+    };
+
+    /// The named sets: the registry.
+    pub const ALL: &[(&str, EraRules)] = &[
+        ("ns-2.35", EraRules::NS_2_35),
+        ("ns-1996", EraRules::NS_1996),
+        ("bsd-4.4", EraRules::BSD_4_4),
+        ("rfc", EraRules::RFC),
+    ];
+}
+
+/// A TCP's options, both halves: what it does as a sender and what as a receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Personality {
+    /// Largest payload of a segment, in bytes; options do not come off it.
+    pub mss: Bytes,
+    /// What counts as a packet's length.
+    pub headers: Headers,
+    /// Initial window in segments; `None` for RFC 6928's min(10 MSS, max(2 MSS, 14600 B)).
+    pub initial_window_segments: Option<u32>,
+    /// Send buffer: bytes written and not yet acknowledged.
+    pub send_buffer: Bytes,
+    /// Receive buffer: the largest window ever offered.
+    pub receive_buffer: Bytes,
+    /// Offer window scaling (RFC 7323 s2).
+    pub window_scaling: bool,
+    /// Offer timestamps (RFC 7323 s3).
+    pub timestamps: bool,
+    /// Offer selective acknowledgements (RFC 2018).
+    pub sack: bool,
+    /// Duplicate ACKs that mean a loss (RFC 5681: 3; the tuning paper's "super" fast retransmit: 1).
+    pub dupack_threshold: u32,
+    /// Send new data on the first two duplicate ACKs (RFC 3042).
+    pub limited_transmit: bool,
+    /// Loss recovery.
+    pub recovery: Recovery,
+    /// Congestion control.
+    pub controller: Algorithm,
+    /// The retransmission timer.
+    pub rto: RtoPolicy,
+    /// Delayed acknowledgements.
+    pub delayed_ack: DelayedAck,
+    /// Return to the restart window after an idle RTO (RFC 5681 s4.1).
+    pub idle_restart: bool,
+    /// Hold small segments back while data is unacknowledged (RFC 1122 s4.2.3.4).
+    pub nagle: bool,
+    /// Loss-recovery rules of the era.
+    pub era: EraRules,
+}
+
+impl Personality {
+    /// 4.3BSD-Tahoe: fast retransmit without fast recovery; its receiver delays ACKs even of out-of-order data.
+    pub fn tahoe_1988() -> Personality {
+        let bsd = Personality::bsd_reno_1996();
+        Personality {
+            recovery: Recovery::Tahoe,
+            delayed_ack: DelayedAck { out_of_order_at_once: false, ..bsd.delayed_ack },
+            ..bsd
+        }
+    }
+
+    /// The sender and receiver of the first two papers: Reno on a 500 ms clock, 8 KB socket buffers, delayed ACKs.
+    pub fn bsd_reno_1996() -> Personality {
+        Personality {
+            mss: Bytes::new(1460),
+            headers: Headers::Ipv4,
+            initial_window_segments: Some(1),
+            send_buffer: Bytes::new(8_760),
+            receive_buffer: Bytes::new(8_760),
+            window_scaling: false,
+            timestamps: false,
+            sack: false,
+            dupack_threshold: 3,
+            limited_transmit: false,
+            recovery: Recovery::Reno,
+            controller: Algorithm::Reno,
+            rto: RtoPolicy {
+                tick: Duration::from_millis(500),
+                heartbeat: false,
+                initial: Duration::from_secs(3),
+                min: Duration::from_secs(1),
+                min_on_variance: false,
+                max: Duration::from_secs(64),
+                backoff_max: 64,
+            },
+            delayed_ack: DelayedAck {
+                segments: 2,
+                timeout: Duration::from_millis(200),
+                heartbeat: false,
+                gap_fill_at_once: false,
+                out_of_order_at_once: true,
+            },
+            idle_restart: false,
+            nagle: false,
+            era: EraRules::NS_2_35,
+        }
+    }
+
+    /// The tuning paper's remedy (s6): 200 ms timer, super fast retransmit, initial window 2.
+    pub fn hfc_tuned() -> Personality {
+        let bsd = Personality::bsd_reno_1996();
+        Personality {
+            initial_window_segments: Some(2),
+            dupack_threshold: 1,
+            rto: RtoPolicy { tick: Duration::from_millis(200), min: Duration::from_millis(400), ..bsd.rto },
+            ..bsd
+        }
+    }
+
+    /// RFC 5681 with NewReno (RFC 6582), limited transmit and RFC 6298 timers.
+    pub fn newreno() -> Personality {
+        Personality {
+            mss: Bytes::new(1460),
+            headers: Headers::Ipv4,
+            initial_window_segments: None,
+            send_buffer: Bytes::new(4_000_000),
+            receive_buffer: Bytes::new(4_000_000),
+            window_scaling: true,
+            timestamps: true,
+            sack: false,
+            dupack_threshold: 3,
+            limited_transmit: true,
+            recovery: Recovery::NewReno,
+            controller: Algorithm::Reno,
+            rto: RtoPolicy {
+                tick: Duration::from_millis(1),
+                heartbeat: false,
+                initial: Duration::from_secs(1),
+                min: Duration::from_secs(1),
+                min_on_variance: false,
+                max: Duration::from_secs(60),
+                backoff_max: 64,
+            },
+            delayed_ack: DelayedAck {
+                segments: 2,
+                timeout: Duration::from_millis(200),
+                heartbeat: false,
+                gap_fill_at_once: true,
+                out_of_order_at_once: true,
+            },
+            idle_restart: true,
+            nagle: false,
+            era: EraRules::RFC,
+        }
+    }
+
+    /// As [`newreno`](Personality::newreno), with selective acknowledgements (RFC 2018, 6675) and PRR (RFC 6937).
+    pub fn sack() -> Personality {
+        Personality { sack: true, recovery: Recovery::Sack, ..Personality::newreno() }
+    }
+
+    /// What a Linux server runs today: SACK, RACK-TLP, CUBIC, initial window 10, 200 ms minimum RTO, 40 ms delayed ACK.
+    pub fn linux() -> Personality {
+        let sack = Personality::sack();
+        Personality {
+            recovery: Recovery::RackTlp,
+            controller: Algorithm::Cubic,
+            rto: RtoPolicy {
+                tick: Duration::from_micros(1),
+                min: Duration::from_millis(200),
+                min_on_variance: true,
+                max: Duration::from_secs(120),
+                backoff_max: 1 << 15,
+                ..sack.rto
+            },
+            delayed_ack: DelayedAck { timeout: Duration::from_millis(40), ..sack.delayed_ack },
+            ..sack
+        }
+    }
+
+    /// All of them with their names in scenario files: the registry.
+    pub const ALL: &[(&str, fn() -> Personality)] = &[
+        ("tahoe-1988", Personality::tahoe_1988),
+        ("bsd-reno-1996", Personality::bsd_reno_1996),
+        ("hfc-tuned", Personality::hfc_tuned),
+        ("newreno", Personality::newreno),
+        ("sack", Personality::sack),
+        ("linux", Personality::linux),
+    ];
+
+    /// The personality of this name.
+    pub fn named(name: &str) -> Option<Personality> {
+        Personality::ALL.iter().find(|(known, _)| *known == name).map(|(_, make)| make())
+    }
+
+    /// The initial window in bytes.
+    pub fn initial_window(&self) -> Bytes {
+        match self.initial_window_segments {
+            Some(segments) => self.mss * u64::from(segments),
+            // RFC 6928 s2.
+            None => (self.mss * 10).min((self.mss * 2).max(Bytes::new(14_600))),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! A TCP segment's header as values; the payload is a length (RFC 9293 s3.1).
+
+/// A TCP segment without its payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Sequence number of the first byte, or of the SYN.
+    pub seq: u32,
+    /// Next byte expected; valid if `flags.ack`.
+    pub ack: u32,
+    /// Payload bytes.
+    pub len: u32,
+    /// Receive window as on the wire, before scaling (RFC 7323 s2).
+    pub window: u16,
+    /// Control bits.
+    pub flags: Flags,
+    /// Options.
+    pub options: Options,
+}
+
+/// The control bits that the engine uses (RFC 9293 s3.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Synchronise sequence numbers.
+    pub syn: bool,
+    /// `ack` is valid.
+    pub ack: bool,
+    /// No more data from the sender.
+    pub fin: bool,
+    /// Reset the connection.
+    pub rst: bool,
+    /// Push.
+    pub psh: bool,
+}
+
+/// The options that the engine uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Maximum segment size, on SYN (RFC 9293 s3.7.1).
+    pub mss: Option<u16>,
+    /// Window scale shift, on SYN (RFC 7323 s2).
+    pub window_scale: Option<u8>,
+    /// SACK-permitted, on SYN (RFC 2018 s2).
+    pub sack_permitted: bool,
+    /// Timestamp value and echo reply (RFC 7323 s3).
+    pub timestamps: Option<(u32, u32)>,
+    /// SACK blocks (RFC 2018 s3), the first possibly a D-SACK (RFC 2883).
+    pub sack: SackBlocks,
+}
+
+/// Up to four SACK blocks, each `[left, right)` in sequence numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SackBlocks {
+    blocks: [(u32, u32); 4],
+    count: u8,
+}
+
+impl SackBlocks {
+    /// Adds a block; ignored once there are four.
+    pub fn push(&mut self, left: u32, right: u32) {
+        if let Some(slot) = self.blocks.get_mut(usize::from(self.count)) {
+            *slot = (left, right);
+            self.count += 1;
+        }
+    }
+
+    /// The blocks, in the order in which they were added.
+    pub fn as_slice(&self) -> &[(u32, u32)] {
+        &self.blocks[..usize::from(self.count)]
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+impl Segment {
+    /// Sequence numbers that the segment takes: its payload, plus one each for SYN and FIN.
+    pub fn seq_len(&self) -> u32 {
+        self.len + u32::from(self.flags.syn) + u32::from(self.flags.fin)
+    }
+}
+
+impl Options {
+    /// Bytes of options in the header, padded to a multiple of four.
+    pub fn wire_len(&self) -> u32 {
+        let mut len = 0;
+        len += if self.mss.is_some() { 4 } else { 0 };
+        len += if self.window_scale.is_some() { 3 } else { 0 };
+        len += if self.sack_permitted { 2 } else { 0 };
+        len += if self.timestamps.is_some() { 10 } else { 0 };
+        len += if self.sack.is_empty() { 0 } else { 2 + 8 * u32::from(self.sack.count) };
+        len.next_multiple_of(4)
+    }
+}

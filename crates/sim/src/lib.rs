@@ -1,0 +1,1 @@
+//! Virtual time: hosts, traffic, scenario files, sweeps, results and traces.
