@@ -65,7 +65,9 @@ pub struct Setup {
     pub mss: Bytes,
     /// Initial window.
     pub initial_window: Bytes,
-    /// Window after a timeout or an idle restart, in bytes (RFC 5681 s3.1: one segment after a timeout).
+    /// Most that one ACK adds in slow start: one segment (RFC 5681 s3.1), two (RFC 3465), `Bytes::MAX` (Linux).
+    pub abc_limit: Bytes,
+    /// Window after a timeout, in bytes: one segment (RFC 5681 s3.1), or the initial window (ns of 1996).
     pub loss_window: Bytes,
     /// Smallest window left by a halving, in segments: 2 (RFC 5681 s3.1), or 0 for the integer halving of 1996.
     pub floor_segments: u64,

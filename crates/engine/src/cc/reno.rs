@@ -39,8 +39,8 @@ impl Controller for Reno {
         }
         let mss = self.setup.mss.get();
         if self.cwnd < self.ssthresh {
-            // RFC 5681 s3.1 eq. 2: at most SMSS for each ACK of new data, delayed or not.
-            self.cwnd += ack.acked.get().min(mss);
+            // RFC 5681 s3.1 eq. 2: at most so much for each ACK of new data, delayed or not.
+            self.cwnd += ack.acked.min(self.setup.abc_limit).get();
         } else {
             // RFC 5681 s3.1 eq. 3, at least one byte.
             self.cwnd += (mss * mss / self.cwnd.max(1)).max(1);
@@ -60,7 +60,9 @@ impl Controller for Reno {
         self.cwnd = match congestion.cause {
             Cause::Loss => half.max(self.setup.floor_segments * mss),
             Cause::LossTahoe => mss,
-            Cause::Timeout | Cause::Idle => self.setup.loss_window.get().min(self.cwnd.max(mss)),
+            Cause::Timeout => self.setup.loss_window.get(),
+            // RFC 5681 s4.1: the restart window is min(IW, cwnd).
+            Cause::Idle => self.setup.initial_window.get().min(self.cwnd),
         };
     }
 

@@ -1,5 +1,6 @@
 //! A TCP is a personality: a named, documented set of options.
 
+use super::segment::Segment;
 use crate::cc::Algorithm;
 use crate::time::Duration;
 use crate::units::Bytes;
@@ -89,6 +90,8 @@ pub struct EraRules {
     pub restart_at_initial_window: bool,
     /// Duplicate ACKs beyond the threshold inflate the window even if fast retransmit was refused (ns of 1996).
     pub inflate_when_refused: bool,
+    /// The ACK that ends the hand-shake opens the accepting end's window by one segment (BSD; tuning paper s6.1).
+    pub handshake_ack_opens_window: bool,
 }
 
 /// Whether a second fast retransmit may happen for data sent before the last loss was found.
@@ -111,6 +114,7 @@ impl EraRules {
         fast_retransmit_backs_off: false,
         restart_at_initial_window: false,
         inflate_when_refused: true,
+        handshake_ack_opens_window: true,
     };
     /// ns of December 1996, a reconstruction: the simulator of the first two papers.
     pub const NS_1996: EraRules = EraRules {
@@ -130,6 +134,7 @@ impl EraRules {
         fast_retransmit_backs_off: false,
         restart_at_initial_window: false,
         inflate_when_refused: false,
+        handshake_ack_opens_window: false,
     };
 
     /// The named sets: the registry.
@@ -144,12 +149,15 @@ impl EraRules {
 /// A TCP's options, both halves: what it does as a sender and what as a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Personality {
-    /// Largest payload of a segment, in bytes; options do not come off it.
+    /// Maximum segment size offered and used, in bytes; options come off the payload (RFC 6691).
     pub mss: Bytes,
     /// What counts as a packet's length.
     pub headers: Headers,
     /// Initial window in segments; `None` for RFC 6928's min(10 MSS, max(2 MSS, 14600 B)).
     pub initial_window_segments: Option<u32>,
+    /// Most that one ACK adds to the window in slow start, in segments: 1 (RFC 5681 s3.1), 2 (RFC 3465); `None` for
+    /// all that it acknowledges (Linux).
+    pub abc_limit_segments: Option<u32>,
     /// Send buffer: bytes written and not yet acknowledged.
     pub send_buffer: Bytes,
     /// Receive buffer: the largest window ever offered.
@@ -197,6 +205,7 @@ impl Personality {
             mss: Bytes::new(1460),
             headers: Headers::Ipv4,
             initial_window_segments: Some(1),
+            abc_limit_segments: Some(1),
             send_buffer: Bytes::new(8_760),
             receive_buffer: Bytes::new(8_760),
             window_scaling: false,
@@ -245,6 +254,7 @@ impl Personality {
             mss: Bytes::new(1460),
             headers: Headers::Ipv4,
             initial_window_segments: None,
+            abc_limit_segments: Some(1),
             send_buffer: Bytes::new(4_000_000),
             receive_buffer: Bytes::new(4_000_000),
             window_scaling: true,
@@ -287,6 +297,7 @@ impl Personality {
         Personality {
             recovery: Recovery::RackTlp,
             controller: Algorithm::Cubic,
+            abc_limit_segments: None,
             rto: RtoPolicy {
                 tick: Duration::from_micros(1),
                 min: Duration::from_millis(200),
@@ -313,6 +324,17 @@ impl Personality {
     /// The personality of this name.
     pub fn named(name: &str) -> Option<Personality> {
         Personality::ALL.iter().find(|(known, _)| *known == name).map(|(_, make)| make())
+    }
+
+    /// Bytes that `segment` takes on the wire.
+    pub fn wire_len(&self, segment: &Segment) -> u32 {
+        // IPv4 and TCP headers without options (RFC 791, RFC 9293 s3.1).
+        const HEADERS: u32 = 40;
+        match self.headers {
+            Headers::Ipv4 => HEADERS + segment.options.wire_len() + segment.len,
+            Headers::Uncounted if segment.len == 0 => HEADERS,
+            Headers::Uncounted => segment.len,
+        }
     }
 
     /// The initial window in bytes.
