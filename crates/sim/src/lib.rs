@@ -1,1 +1,3 @@
 //! Virtual time: hosts, traffic, scenario files, sweeps, results and traces.
+
+pub mod scenario;

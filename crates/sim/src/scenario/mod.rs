@@ -1,0 +1,64 @@
+//! Scenario files: a network, its workload and what to vary, in TOML.
+
+mod model;
+
+use headend_engine::time::Duration;
+
+pub use model::{Cable, Channel, Direction, Flow, FlowKind, Link, LinkKind, LossSpec, Node, NodeKind, QueueSpec};
+
+/// A network and a workload, every name resolved and every value checked.
+///
+/// With a sweep, the fields are those of the first point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// One line for people.
+    pub title: String,
+    /// Run `r` of every point uses `seed + r`.
+    pub seed: u64,
+    /// Runs of every point, at least 1.
+    pub runs: u32,
+    /// Virtual time limit; a run ends when every flow has ended.
+    pub duration: Duration,
+    /// In the file's order.
+    pub nodes: Vec<Node>,
+    /// In the file's order.
+    pub links: Vec<Link>,
+    /// In the file's order.
+    pub flows: Vec<Flow>,
+    /// What to vary.
+    pub sweep: Sweep,
+}
+
+/// What to vary: every combination of the axes' values, the last axis fastest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sweep {
+    /// In the file's order.
+    pub axes: Vec<Axis>,
+}
+
+/// One swept field and the values it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// The field's path, as for `--set`.
+    pub path: String,
+    /// The values, each as text.
+    pub values: Vec<String>,
+}
+
+/// One combination of a sweep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// Its number in the sweep's order, from 0.
+    pub index: usize,
+    /// The swept paths and this point's values, each as text, in the order of the axes.
+    pub settings: Vec<(String, String)>,
+    /// The scenario with these values; its own sweep is empty.
+    pub scenario: Scenario,
+}
+
+impl Sweep {
+    /// How many points: 1 without axes.
+    pub fn points(&self) -> usize {
+        self.axes.iter().map(|axis| axis.values.len()).product()
+    }
+}

@@ -1,0 +1,171 @@
+//! What a scenario says, in the engine's types, with every name resolved.
+
+use headend_engine::tcp::personality::Personality;
+use headend_engine::time::Duration;
+use headend_engine::units::{Bytes, Chance, Rate};
+
+/// A place where links end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name in the file.
+    pub name: String,
+    /// What it does.
+    pub kind: NodeKind,
+}
+
+/// What a node does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeKind {
+    /// Runs connections and applications.
+    Host {
+        /// The name under which the file asked for the personality.
+        personality_name: String,
+        /// That personality with the node's own `tcp` fields applied.
+        personality: Box<Personality>,
+    },
+    /// Passes packets on.
+    Router,
+}
+
+/// Two directions of transmission between two nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its name in the file.
+    pub name: String,
+    /// Indices into [`Scenario::nodes`](super::Scenario::nodes), as the file gives them.
+    pub between: [usize; 2],
+    /// What carries the packets.
+    pub kind: LinkKind,
+}
+
+/// What carries the packets of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkKind {
+    /// A wire.
+    Plain {
+        /// From the first node of `between` to the second.
+        there: Direction,
+        /// From the second node to the first.
+        back: Direction,
+    },
+    /// The papers' cable path; the headend is the first node of `between`, the subscriber the second.
+    Cable(Cable),
+}
+
+/// One direction of a plain link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Direction {
+    /// How fast packets are served.
+    pub rate: Rate,
+    /// Propagation, one way.
+    pub delay: Duration,
+    /// Where packets wait; the one in service is not counted.
+    pub queue: QueueSpec,
+    /// What the medium destroys.
+    pub loss: LossSpec,
+}
+
+/// Two channels of a cable network, a modem with a buffer, and an Ethernet behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cable {
+    /// Headend to modem.
+    pub down: Channel,
+    /// Modem to headend.
+    pub up: Channel,
+    /// Propagation over the cable, one way, the same in each direction.
+    pub delay: Duration,
+    /// The modem's buffer towards the Ethernet; the packet in transmission is counted.
+    pub modem_buffer: QueueSpec,
+    /// The rate of the Ethernet between modem and subscriber.
+    pub lan: Rate,
+}
+
+/// One channel of a cable network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// How fast packets are served.
+    pub rate: Rate,
+    /// Where packets wait before the channel; the one in service is not counted.
+    pub queue: QueueSpec,
+    /// What the medium destroys.
+    pub loss: LossSpec,
+}
+
+/// How much may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueSpec {
+    /// Whatever comes.
+    Unlimited,
+    /// So many packets.
+    Packets(u64),
+    /// So many bytes.
+    Bytes(Bytes),
+}
+
+/// Which packets the medium destroys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LossSpec {
+    /// None.
+    None,
+    /// Each with the same chance.
+    Bernoulli(Chance),
+    /// A packet survives if each of its bits does.
+    Bit(Chance),
+    /// In bursts: a good and a bad state, a step of the chain for each packet.
+    GilbertElliott {
+        /// Chance of leaving the good state.
+        good_to_bad: Chance,
+        /// Chance of leaving the bad state.
+        bad_to_good: Chance,
+        /// Chance of loss in the good state.
+        loss_good: Chance,
+        /// Chance of loss in the bad state.
+        loss_bad: Chance,
+    },
+    /// The packets with these numbers, counted from 1 as they pass; ascending, none twice.
+    List(Vec<u64>),
+}
+
+/// Transfers of one kind between two hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Its name in the file.
+    pub name: String,
+    /// What the applications do.
+    pub kind: FlowKind,
+    /// The host that sends the data: an index into [`Scenario::nodes`](super::Scenario::nodes).
+    pub from: usize,
+    /// The host that receives it: an index into [`Scenario::nodes`](super::Scenario::nodes).
+    pub to: usize,
+    /// How much data; `None` until the duration ends.
+    pub bytes: Option<Bytes>,
+    /// The last segment is padded to a full one, as in ns; goodput counts `bytes`.
+    pub whole_segments: bool,
+    /// When the flow starts.
+    pub start: Duration,
+    /// Each instance starts later by a random time, uniform in `0..=stagger`.
+    pub stagger: Duration,
+    /// How many instances, at least 1.
+    pub count: u32,
+}
+
+/// What the applications at the two ends of a flow do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowKind {
+    /// The sender connects and sends.
+    Bulk {
+        /// False: the connection is established beforehand, as in ns.
+        handshake: bool,
+    },
+    /// The server (`from`) opens the data connection to the client and sends, as for an FTP `get` (tuning paper s6.1).
+    FtpGet,
+    /// The client (`to`) connects and asks; the server answers on the same connection (tuning paper s6.1).
+    HttpGet {
+        /// Length of the request.
+        request: Bytes,
+        /// Length of the response header; may be zero.
+        header: Bytes,
+        /// The header leaves in a segment of its own, before the data are written.
+        header_apart: bool,
+    },
+}
