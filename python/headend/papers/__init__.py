@@ -1,0 +1,1 @@
+"""Studies: published papers rerun figure by figure, each claim measured and judged."""
