@@ -1,0 +1,152 @@
+"""A claim: what a paper states in numbers, how it is measured here, and what follows from the two.
+
+The accepted range is declared with the claim, before any result. A verdict is computed from the measured value and that
+range alone; the interval says how sure it is.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Generic, TypeVar
+
+from headend.papers.model import ClaimResult, Criterion
+from headend.papers.stats import Estimate
+
+Data = TypeVar("Data")
+
+RELATIVE_TOLERANCE = 0.15
+"""How far a measured number may lie from a published one without a band of its own.
+
+The papers print one or two digits of values read off plots whose points are lost; 15% is also how well the loss
+formulas of Mathis and PFTK are expected to fit.
+"""
+
+GENERAL_TOLERANCE = "within 15% or half a unit of the last printed digit, whichever is wider"
+
+
+class MeasurementError(ValueError):
+    """A claim's number could not be computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim(Generic[Data]):
+    """The measurement behind a published claim; `Data` is what its figure yields."""
+
+    id: str
+    """As in claims.toml."""
+    measure: Callable[[Data], Sequence[Criterion]]
+    """The numbers, each with its accepted range. The verdict needs all that are judged."""
+    reason: Callable[[Data, Sequence[Criterion]], str]
+    """Why it differs: asked only then. Must quote a measurement."""
+    tolerance: str
+    """How the accepted ranges follow from the published figure, and why so wide."""
+
+    def judge(self, data: Data) -> ClaimResult:
+        """Measure and compare."""
+        criteria = list(self.measure(data))
+        for criterion in criteria:
+            if not all(map(math.isfinite, (criterion.measured, criterion.lo, criterion.hi))):
+                raise MeasurementError(f"{self.id}: {criterion.what}: measured {criterion.measured}")
+        judged = [criterion for criterion in criteria if criterion.judged]
+        if not judged:
+            raise MeasurementError(f"{self.id}: nothing to judge")
+        entry = published()[self.id]
+        holds = all(criterion.holds for criterion in judged)
+        return ClaimResult(
+            id=self.id,
+            what=entry.what,
+            published=entry.text,
+            measured="; ".join(f"{_name(c, judged)}{number(c.measured, c.unit)}" for c in judged),
+            interval="; ".join(f"{_name(c, judged)}{interval(c)}" for c in judged),
+            verdict="reproduced" if holds else "differs",
+            reason=_others(criteria)
+            if holds
+            else " ".join(filter(None, (self.reason(data, criteria), _others(criteria)))),
+            tolerance=self.tolerance,
+            criteria=criteria,
+        )
+
+
+def criterion(
+    what: str,
+    published: str,
+    measured: Estimate,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    unit: str = "",
+    judged: bool = True,
+) -> Criterion:
+    """A number and whether it lies in its accepted range, bounds included. A number that is not finite never does."""
+    above = at_least is None or measured.value >= at_least
+    below = at_most is None or measured.value <= at_most
+    holds = math.isfinite(measured.value) and above and below
+    return Criterion(
+        what, unit, published, measured.value, measured.lo, measured.hi, at_least, at_most, holds=holds, judged=judged
+    )
+
+
+def about(published: float, digit: float) -> dict[str, float]:
+    """The accepted range around a published number whose last printed digit counts `digit`."""
+    slack = max(abs(published) * RELATIVE_TOLERANCE, digit / 2)
+    return {"at_least": published - slack, "at_most": published + slack}
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """An entry of claims.toml."""
+
+    what: str
+    text: str
+    section: str
+    entry: Mapping[str, Any]
+
+    def band(self, name: str) -> dict[str, float]:
+        """The range given for one of the claim's numbers, for `criterion`."""
+        low, _, high = str(self.entry["band"][name]).partition("..")
+        return {"at_least": float(low), "at_most": float(high)}
+
+
+@cache
+def published() -> Mapping[str, Published]:
+    """What the papers state, by claim id."""
+    text = resources.files("headend.papers").joinpath("claims.toml").read_text(encoding="utf-8")
+    return {
+        entry["id"]: Published(entry["what"], _published(entry["published"]), entry.get("section", ""), entry)
+        for entry in tomllib.loads(text)["claim"]
+    }
+
+
+def number(value: float, unit: str = "") -> str:
+    """Three significant digits and the unit."""
+    text = f"{value:.3g}" if value == 0 or 1e-3 <= abs(value) < 1000 else f"{value:.4g}"
+    return f"{text} {unit}".rstrip()
+
+
+def interval(of: Criterion) -> str:
+    """The 95% interval, or that there is none."""
+    return "exact" if of.lo == of.hi else f"{number(of.lo)} .. {number(of.hi, of.unit)}"
+
+
+def _name(of: Criterion, among: Sequence[Criterion]) -> str:
+    return f"{of.what}: " if len(among) > 1 else ""
+
+
+def _others(criteria: Sequence[Criterion]) -> str:
+    """What the other readings of the paper measure."""
+    others = [c for c in criteria if not c.judged]
+    if not others:
+        return ""
+    rows = (f"{c.what} {number(c.measured, c.unit)} ({'within' if c.holds else 'outside'} the range)" for c in others)
+    return f"Beside it: {'; '.join(rows)}."
+
+
+def _published(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name.replace('_', ' ')}: {item}" for name, item in value.items())
+    return str(value)
