@@ -30,6 +30,19 @@ pub struct Link {
     /// Packets that were served and not lost, with the time of their arrival at the far end.
     flying: VecDeque<(Time, Packet)>,
     stats: Stats,
+    /// What became of the packets that did not get through, if somebody wants to know.
+    discards: Option<Vec<Discard>>,
+}
+
+/// A packet that did not get through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Discard {
+    /// When it was dropped, or when its service ended.
+    pub time: Time,
+    /// Lost on the medium, and not dropped by the queue.
+    pub lost: bool,
+    /// Which.
+    pub packet: Packet,
 }
 
 /// What a link has counted so far. Conservation: `arrived == delivered + dropped + lost + inside`, in packets and bytes.
@@ -66,6 +79,10 @@ pub struct Stats {
     /// Time from entry to the end of service, summed over the served packets, in nanoseconds.
     pub sojourn: u128,
     occupied_since: Time,
+    /// Time from entry to eviction, summed over the dropped packets, in nanoseconds.
+    sojourn_dropped: u128,
+    /// Entry times of the packets in queue and service, summed, in nanoseconds.
+    entries: u128,
 }
 
 impl Link {
@@ -76,13 +93,65 @@ impl Link {
         loss: Option<Box<dyn Loss>>,
         propagation: Duration,
     ) -> Link {
-        Link { queue, service, loss, propagation, serving: None, flying: VecDeque::new(), stats: Stats::default() }
+        Link {
+            queue,
+            service,
+            loss,
+            propagation,
+            serving: None,
+            flying: VecDeque::new(),
+            stats: Stats::default(),
+            discards: None,
+        }
+    }
+
+    /// Keeps a record from now on of every packet that does not get through.
+    pub fn record_discards(&mut self) {
+        self.discards.get_or_insert_default();
+    }
+
+    /// The packets that did not get through since the record began, in the order of time; empty without a record.
+    pub fn discards(&self) -> &[Discard] {
+        self.discards.as_deref().unwrap_or_default()
     }
 
     /// What the link has counted, with the occupancy integrated up to the last event.
     pub fn stats(&self) -> Stats {
-        let waiting = self.queue.packets() + u64::from(self.serving.is_some());
-        Stats { inside: waiting + self.flying.len() as u64, ..self.stats.clone() }
+        Stats { inside: self.waiting() + self.flying.len() as u64, ..self.stats.clone() }
+    }
+
+    /// What the link has counted when a run ends at `now`, after settling what is due and checking the books.
+    ///
+    /// # Panics
+    /// If packets were not conserved, or Little's law does not hold: the packets inside, integrated over time, are the
+    /// times that each packet spent inside, summed.
+    pub fn close_books(&mut self, now: Time) -> Stats {
+        self.settle(now);
+        self.account(now);
+        let stats = self.stats();
+        assert_eq!(
+            stats.arrived,
+            stats.delivered + stats.dropped + stats.lost + stats.inside,
+            "every packet that arrived at a link was delivered, dropped or lost, or is inside: {stats:?}"
+        );
+        let waited = u128::from(self.waiting()) * u128::from(now.as_nanos()) - stats.entries;
+        assert_eq!(
+            stats.occupancy,
+            stats.sojourn + stats.sojourn_dropped + waited,
+            "Little's law: occupancy over time is the sum of sojourns: {stats:?}"
+        );
+        stats
+    }
+
+    /// Packets in queue and service.
+    fn waiting(&self) -> u64 {
+        self.queue.packets() + u64::from(self.serving.is_some())
+    }
+
+    fn discard(&mut self, time: Time, lost: bool, packet: Packet) {
+        if let Some(discards) = &mut self.discards {
+            discards.push(Discard { time, lost, packet });
+        }
     }
 
     /// Packets and bytes now waiting, the one in service not counted.
@@ -98,9 +167,11 @@ impl Link {
             self.account(finish);
             self.stats.served += 1;
             self.stats.sojourn += u128::from((finish - entered).as_nanos());
+            self.stats.entries -= u128::from(entered.as_nanos());
             if self.loss.as_mut().is_some_and(|loss| loss.strikes(finish, packet.len())) {
                 self.stats.lost += 1;
                 self.stats.lost_bytes += u64::from(packet.len);
+                self.discard(finish, true, packet);
             } else {
                 self.flying.push_back((finish + self.propagation, packet));
             }
@@ -119,9 +190,8 @@ impl Link {
 
     /// Integrates the occupancy up to `now`, before it changes.
     fn account(&mut self, now: Time) {
-        let packets = self.queue.packets() + u64::from(self.serving.is_some());
         let span = now.since(self.stats.occupied_since).as_nanos();
-        self.stats.occupancy += u128::from(packets) * u128::from(span);
+        self.stats.occupancy += u128::from(self.waiting()) * u128::from(span);
         self.stats.occupied_since = now;
     }
 }
@@ -133,13 +203,17 @@ impl Node for Link {
         self.account(now);
         self.stats.arrived += 1;
         self.stats.arrived_bytes += u64::from(packet.len);
+        self.stats.entries += u128::from(now.as_nanos());
         if self.serving.is_none() {
             self.serve(now, now, packet);
             return;
         }
-        if let Some(victim) = self.queue.enqueue(now, packet) {
+        if let Some((entered, victim)) = self.queue.enqueue(now, packet) {
             self.stats.dropped += 1;
             self.stats.dropped_bytes += u64::from(victim.len);
+            self.stats.sojourn_dropped += u128::from((now - entered).as_nanos());
+            self.stats.entries -= u128::from(entered.as_nanos());
+            self.discard(now, false, victim);
         }
         self.stats.queued_max = self.stats.queued_max.max(self.queue.packets());
         self.stats.queued_bytes_max = self.stats.queued_bytes_max.max(self.queue.bytes().get());

@@ -9,8 +9,9 @@ use crate::units::Bytes;
 
 /// A queue of waiting packets; the one in service is not in it.
 pub trait Queue: Debug + Send {
-    /// Takes a packet, or refuses it, or evicts another for it: whichever is dropped is returned.
-    fn enqueue(&mut self, now: Time, packet: Packet) -> Option<Packet>;
+    /// Takes a packet, or refuses it, or evicts another for it: whichever is dropped is returned, with the time at
+    /// which it came.
+    fn enqueue(&mut self, now: Time, packet: Packet) -> Option<(Time, Packet)>;
 
     /// The packet to serve next and the time at which it was taken.
     fn dequeue(&mut self, now: Time) -> Option<(Time, Packet)>;
@@ -49,10 +50,10 @@ impl DropTail {
 }
 
 impl Queue for DropTail {
-    fn enqueue(&mut self, now: Time, packet: Packet) -> Option<Packet> {
+    fn enqueue(&mut self, now: Time, packet: Packet) -> Option<(Time, Packet)> {
         let bytes = self.bytes + packet.len();
         if self.waiting.len() as u64 >= self.packets_max || bytes > self.bytes_max {
-            return Some(packet);
+            return Some((now, packet));
         }
         self.bytes = bytes;
         self.waiting.push_back((now, packet));
