@@ -128,7 +128,11 @@ impl Link {
     pub fn close_books(&mut self, now: Time) -> Stats {
         self.settle(now);
         self.account(now);
-        let stats = self.stats();
+        let mut stats = self.stats();
+        if let Some((_, _, finish)) = self.serving {
+            // The service under way was counted whole when it began.
+            stats.busy = stats.busy - (finish - now);
+        }
         assert_eq!(
             stats.arrived,
             stats.delivered + stats.dropped + stats.lost + stats.inside,
@@ -140,6 +144,7 @@ impl Link {
             stats.sojourn + stats.sojourn_dropped + waited,
             "Little's law: occupancy over time is the sum of sojourns: {stats:?}"
         );
+        assert!(stats.busy <= now.since(Time::ZERO), "a link serves one packet at a time: {stats:?}");
         stats
     }
 
