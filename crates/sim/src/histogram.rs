@@ -1,0 +1,94 @@
+//! Quantiles of durations in little memory: a flow must stay below 16 KiB, and its round trips span few octaves.
+
+use headend_engine::time::Duration;
+
+/// Buckets that an octave is divided into: a quantile is off by at most 1/256 of its value.
+const BUCKETS: usize = 128;
+const BUCKET_BITS: u32 = BUCKETS.trailing_zeros();
+
+/// Counts durations in buckets of equal relative width (as HdrHistogram does), an octave's allocated when first hit.
+#[derive(Clone, Debug, Default)]
+pub struct Histogram {
+    /// By the position of the highest bit, less `BUCKET_BITS`.
+    octaves: Vec<Option<Box<[u32; BUCKETS]>>>,
+    /// Counts of 0..BUCKETS ns are exact, in the first octave.
+    count: u64,
+    min: Option<Duration>,
+}
+
+impl Histogram {
+    /// Counts one duration.
+    pub fn record(&mut self, value: Duration) {
+        let (octave, bucket) = place(value.as_nanos());
+        if self.octaves.len() <= octave {
+            self.octaves.resize(octave + 1, None);
+        }
+        self.octaves[octave].get_or_insert_with(|| Box::new([0; BUCKETS]))[bucket] += 1;
+        self.count += 1;
+        self.min = Some(self.min.map_or(value, |min| min.min(value)));
+    }
+
+    /// The smallest duration, exactly.
+    pub fn min(&self) -> Option<Duration> {
+        self.min
+    }
+
+    /// The middle of the bucket in which the smallest duration lies that is not below `percent` per cent of all.
+    pub fn quantile(&self, percent: u64) -> Option<Duration> {
+        let rank = (self.count * percent).div_ceil(100).max(1);
+        let mut below = 0;
+        for (octave, buckets) in self.octaves.iter().enumerate() {
+            for (bucket, &count) in buckets.iter().flat_map(|buckets| buckets.iter().enumerate()) {
+                below += u64::from(count);
+                if below >= rank {
+                    return Some(Duration::from_nanos(middle(octave, bucket)).max(self.min?));
+                }
+            }
+        }
+        None
+    }
+}
+
+fn place(nanos: u64) -> (usize, usize) {
+    let octave = (u64::BITS - nanos.leading_zeros()).saturating_sub(BUCKET_BITS);
+    // In octave 0 all low bits, in the others the bits after the highest.
+    let bucket = if octave == 0 { nanos } else { (nanos >> (octave - 1)) - BUCKETS as u64 };
+    (octave as usize, bucket as usize)
+}
+
+fn middle(octave: usize, bucket: usize) -> u64 {
+    match octave {
+        0 => bucket as u64,
+        _ => {
+            let width = 1u64 << (octave - 1);
+            (BUCKETS as u64 + bucket as u64) * width + width / 2
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_within_half_a_per_cent_over_the_whole_range() {
+        for scale in [1, 1_000, 1_000_000, 1_000_000_000, 1 << 40] {
+            let mut histogram = Histogram::default();
+            (1..=1_000).for_each(|n| histogram.record(Duration::from_nanos(n * scale)));
+            for percent in [50, 95, 99] {
+                let read = histogram.quantile(percent).unwrap().as_nanos();
+                let exact = percent * 10 * scale;
+                assert!(read.abs_diff(exact) * 200 <= exact, "{percent}% of {scale}: {read} for {exact}");
+            }
+            assert_eq!(histogram.min(), Some(Duration::from_nanos(scale)));
+        }
+    }
+
+    #[test]
+    fn a_single_value_is_every_quantile_to_within_a_bucket_and_an_empty_histogram_has_none() {
+        let mut histogram = Histogram::default();
+        assert_eq!((histogram.min(), histogram.quantile(50)), (None, None));
+        histogram.record(Duration::from_nanos(u64::MAX));
+        assert!(histogram.quantile(1).is_some_and(|value| value == Duration::from_nanos(u64::MAX)));
+    }
+}
