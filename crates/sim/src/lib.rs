@@ -1,3 +1,8 @@
 //! Virtual time: hosts, traffic, scenario files, sweeps, results and traces.
 
+pub mod histogram;
+pub mod pcapng;
+pub mod results;
+pub mod router;
 pub mod scenario;
+pub mod trace;
