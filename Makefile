@@ -1,0 +1,79 @@
+# Thin on purpose: what a target does is in scripts/, in cargo and in the Python package.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.json')
+OUT := out
+
+.PHONY: help
+help: ## list the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
+
+.PHONY: run
+run: native ## set up, build, run the quick edition of the tuning paper and write its report
+	@$(PYTHON) -m headend.papers run tuning --quick --out $(OUT)/report
+
+.PHONY: report
+report: native ## the full edition of the tuning paper: every run the published figures took
+	@$(PYTHON) -m headend.papers run tuning --out $(OUT)/report-full
+
+.PHONY: test
+test: test-packages native $(VENV)/.dev ## set up, build and run every test
+	cargo test --workspace --locked
+	$(PYTHON) -m pytest
+
+.PHONY: check
+check: test-packages native $(VENV)/.dev ## formatting, lints, types and docs with warnings denied, then make test
+	cargo fmt --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/mypy
+	MYPYPATH=python $(VENV)/bin/stubtest headend._native
+	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs build/docs
+	@$(MAKE) test
+
+.PHONY: bench
+bench: bench-packages native ## packages per CPU second, instructions per packet and memory per flow, beside ns-2
+	@$(PYTHON) bench/run.py --out $(OUT)/bench.json
+
+.PHONY: docs
+docs: native $(VENV)/.dev ## the book, into build/docs
+	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs build/docs
+	@echo "file://$(CURDIR)/build/docs/index.html"
+
+.PHONY: clean
+clean: ## remove everything that was built, set up or written
+	cargo clean --quiet
+	rm -rf $(VENV) $(OUT) build python/headend/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# ---- set-up, none of which does anything a second time
+
+.PHONY: native build-packages test-packages bench-packages
+native: build-packages $(TARGET)/release/headend $(VENV)/.native
+build-packages test-packages bench-packages:
+	@scripts/system-packages $(@:-packages=)
+
+$(TARGET)/release/headend: $(RUST) | build-packages
+	cargo build --release --locked
+	@touch $@
+
+# The package is installed in place: an edited Python file needs nothing, an edited Rust file this.
+$(VENV)/.native: $(RUST) $(VENV)/.run
+	scripts/python-environment native
+	@touch $@
+
+$(VENV)/.run: pyproject.toml scripts/python-environment | build-packages
+	scripts/python-environment run
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	scripts/python-environment dev
+	@touch $@
