@@ -25,13 +25,20 @@ pub struct Link {
     service: Box<dyn Service>,
     loss: Option<Box<dyn Loss>>,
     propagation: Duration,
-    /// The packet in service, when it entered the link, and when its service ends.
-    serving: Option<(Packet, Time, Time)>,
-    /// Packets that were served and not lost, with the time of their arrival at the far end.
-    flying: VecDeque<(Time, Packet)>,
+    /// Packets that left the queue, each with the time of its arrival at the far end, in order. The last one is still
+    /// in service if `serving` says so: it need not be moved when its service ends, unless the medium loses it.
+    line: VecDeque<(Time, Packet)>,
+    serving: Option<InService>,
     stats: Stats,
     /// What became of the packets that did not get through, if somebody wants to know.
     discards: Option<Vec<Discard>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InService {
+    /// When the packet entered the link.
+    entered: Time,
+    finish: Time,
 }
 
 /// A packet that did not get through.
@@ -98,8 +105,8 @@ impl Link {
             service,
             loss,
             propagation,
+            line: VecDeque::new(),
             serving: None,
-            flying: VecDeque::new(),
             stats: Stats::default(),
             discards: None,
         }
@@ -117,7 +124,7 @@ impl Link {
 
     /// What the link has counted, with the occupancy integrated up to the last event.
     pub fn stats(&self) -> Stats {
-        Stats { inside: self.waiting() + self.flying.len() as u64, ..self.stats.clone() }
+        Stats { inside: self.queue.packets() + self.line.len() as u64, ..self.stats.clone() }
     }
 
     /// What the link has counted when a run ends at `now`, after settling what is due and checking the books.
@@ -129,7 +136,7 @@ impl Link {
         self.settle(now);
         self.account(now);
         let mut stats = self.stats();
-        if let Some((_, _, finish)) = self.serving {
+        if let Some(InService { finish, .. }) = self.serving {
             // The service under way was counted whole when it began.
             stats.busy = stats.busy - (finish - now);
         }
@@ -166,31 +173,38 @@ impl Link {
 
     /// Ends every service that is due by `now`, in order, each starting the next.
     fn settle(&mut self, now: Time) {
-        while let Some((packet, entered, finish)) = self.serving
+        while let Some(InService { entered, finish }) = self.serving
             && finish <= now
         {
             self.account(finish);
+            self.serving = None;
             self.stats.served += 1;
             self.stats.sojourn += u128::from((finish - entered).as_nanos());
             self.stats.entries -= u128::from(entered.as_nanos());
-            if self.loss.as_mut().is_some_and(|loss| loss.strikes(finish, packet.len())) {
-                self.stats.lost += 1;
-                self.stats.lost_bytes += u64::from(packet.len);
-                self.discard(finish, true, packet);
-            } else {
-                self.flying.push_back((finish + self.propagation, packet));
-            }
-            self.serving = None;
+            self.expose(finish);
             if let Some((entered, packet)) = self.queue.dequeue(finish) {
                 self.serve(finish, entered, packet);
             }
         }
     }
 
+    /// Lets the medium lose the packet whose service ended at `finish`: the last on the line.
+    fn expose(&mut self, finish: Time) {
+        let Some(loss) = &mut self.loss else { return };
+        let (_, packet) = *self.line.back().expect("the packet in service is on the line");
+        if loss.strikes(finish, packet.len()) {
+            self.line.pop_back();
+            self.stats.lost += 1;
+            self.stats.lost_bytes += u64::from(packet.len);
+            self.discard(finish, true, packet);
+        }
+    }
+
     fn serve(&mut self, start: Time, entered: Time, packet: Packet) {
         let finish = self.service.finish(start, packet.len());
         self.stats.busy += finish - start;
-        self.serving = Some((packet, entered, finish));
+        self.serving = Some(InService { entered, finish });
+        self.line.push_back((finish + self.propagation, packet));
     }
 
     /// Integrates the occupancy up to `now`, before it changes.
@@ -213,7 +227,8 @@ impl Node for Link {
             self.serve(now, now, packet);
             return;
         }
-        if let Some((entered, victim)) = self.queue.enqueue(now, packet) {
+        let in_service = self.line.back().map_or(Bytes::ZERO, |(_, packet)| packet.len());
+        if let Some((entered, victim)) = self.queue.enqueue(now, packet, in_service) {
             self.stats.dropped += 1;
             self.stats.dropped_bytes += u64::from(victim.len);
             self.stats.sojourn_dropped += u128::from((now - entered).as_nanos());
@@ -226,17 +241,16 @@ impl Node for Link {
 
     fn poll(&mut self, now: Time) -> Step {
         self.settle(now);
-        match self.flying.front() {
+        match self.line.front() {
             Some(&(arrival, packet)) if arrival <= now => {
-                self.flying.pop_front();
+                self.line.pop_front();
                 self.stats.delivered += 1;
                 self.stats.delivered_bytes += u64::from(packet.len);
                 Step::Send(Port(1), packet)
             }
-            Some(&(arrival, _)) => Step::Wait(Some(arrival)),
-            // Nothing can arrive before the packet in service has propagated, so one wake-up a packet is enough:
-            // the end of its service is settled on the way.
-            None => Step::Wait(self.serving.as_ref().map(|&(_, _, finish)| finish + self.propagation)),
+            // The first on the line may still be in service. No packet arrives before it has propagated, so one wake-up
+            // a packet is enough: the end of its service is settled on the way.
+            first => Step::Wait(first.map(|&(arrival, _)| arrival)),
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::units::Bytes;
 /// A queue of waiting packets; the one in service is not in it.
 pub trait Queue: Debug + Send {
     /// Takes a packet, or refuses it, or evicts another for it: whichever is dropped is returned, with the time at
-    /// which it came.
-    fn enqueue(&mut self, now: Time, packet: Packet) -> Option<(Time, Packet)>;
+    /// which it came. Called only while the server is busy, with a packet of `in_service` bytes.
+    fn enqueue(&mut self, now: Time, packet: Packet, in_service: Bytes) -> Option<(Time, Packet)>;
 
     /// The packet to serve next and the time at which it was taken.
     fn dequeue(&mut self, now: Time) -> Option<(Time, Packet)>;
@@ -23,19 +23,40 @@ pub trait Queue: Debug + Send {
     fn bytes(&self) -> Bytes;
 }
 
+/// How much a buffer holds that keeps a packet until its last bit has left: the one in transmission counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capacity {
+    /// Whatever comes.
+    Unlimited,
+    /// So many packets: 7 are 6 waiting and 1 in transmission.
+    Packets(u64),
+    /// So many bytes.
+    Bytes(Bytes),
+}
+
 /// First in, first out; what does not fit is dropped on arrival.
+///
+/// A packet that finds the server idle never enters the queue, so even a queue of zero lets it through.
 #[derive(Debug)]
 pub struct DropTail {
     waiting: VecDeque<(Time, Packet)>,
     bytes: Bytes,
     packets_max: u64,
     bytes_max: Bytes,
+    /// Whether the packet in service takes part of what there is.
+    holds_service: bool,
 }
 
 impl DropTail {
     /// A queue that takes whatever comes.
     pub fn unlimited() -> DropTail {
-        DropTail { waiting: VecDeque::new(), bytes: Bytes::ZERO, packets_max: u64::MAX, bytes_max: Bytes::MAX }
+        DropTail {
+            waiting: VecDeque::new(),
+            bytes: Bytes::ZERO,
+            packets_max: u64::MAX,
+            bytes_max: Bytes::MAX,
+            holds_service: false,
+        }
     }
 
     /// A queue of at most `packets_max` waiting packets.
@@ -47,12 +68,23 @@ impl DropTail {
     pub fn bytes(bytes_max: Bytes) -> DropTail {
         DropTail { bytes_max, ..DropTail::unlimited() }
     }
+
+    /// A buffer from which packets are transmitted: the one in transmission still takes its place.
+    pub fn buffer(capacity: Capacity) -> DropTail {
+        let queue = match capacity {
+            Capacity::Unlimited => DropTail::unlimited(),
+            Capacity::Packets(packets) => DropTail::packets(packets),
+            Capacity::Bytes(bytes) => DropTail::bytes(bytes),
+        };
+        DropTail { holds_service: true, ..queue }
+    }
 }
 
 impl Queue for DropTail {
-    fn enqueue(&mut self, now: Time, packet: Packet) -> Option<(Time, Packet)> {
+    fn enqueue(&mut self, now: Time, packet: Packet, in_service: Bytes) -> Option<(Time, Packet)> {
+        let (packets_held, bytes_held) = if self.holds_service { (1, in_service) } else { (0, Bytes::ZERO) };
         let bytes = self.bytes + packet.len();
-        if self.waiting.len() as u64 >= self.packets_max || bytes > self.bytes_max {
+        if self.packets() + packets_held >= self.packets_max || bytes + bytes_held > self.bytes_max {
             return Some((now, packet));
         }
         self.bytes = bytes;
