@@ -146,6 +146,9 @@ impl EraRules {
     ];
 }
 
+/// Makes a named personality.
+pub type MakePersonality = fn() -> Personality;
+
 /// A TCP's options, both halves: what it does as a sender and what as a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Personality {
@@ -312,7 +315,7 @@ impl Personality {
     }
 
     /// All of them with their names in scenario files: the registry.
-    pub const ALL: &[(&str, fn() -> Personality)] = &[
+    pub const ALL: &[(&str, MakePersonality)] = &[
         ("tahoe-1988", Personality::tahoe_1988),
         ("bsd-reno-1996", Personality::bsd_reno_1996),
         ("hfc-tuned", Personality::hfc_tuned),

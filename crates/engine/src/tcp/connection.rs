@@ -1,0 +1,785 @@
+//! A TCP connection (RFC 9293): set-up, close, and the segments in between. It counts bytes and never holds them.
+
+use super::personality::Personality;
+use super::receiver::Receiver;
+use super::rto::Rto;
+use super::segment::{Flags, Options, Segment};
+use super::sender::{Counters, Heard, Piece, Sender};
+use super::seq;
+use crate::time::{Duration, Time};
+use crate::units::Bytes;
+
+/// RFC 9293 s3.4.1 asks for 2 MSL with an MSL of two minutes; Linux and BSD wait one minute in all.
+const TIME_WAIT: Duration = Duration::from_secs(60);
+/// SYNs sent before giving up: with 3 s and doubling, more than the three minutes of RFC 1122 s4.2.3.5.
+const SYN_ATTEMPTS: u32 = 7;
+/// Retransmissions of the same data before giving up (Linux `tcp_retries2`; RFC 1122 s4.2.3.5 wants at least 100 s).
+const DATA_ATTEMPTS: u32 = 15;
+/// The timestamp clock ticks every millisecond (RFC 7323 s5.4).
+const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
+
+/// What a connection wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// This segment leaves now.
+    Send(Segment),
+    /// Nothing more until this time, or until a segment arrives or the application acts.
+    Wait(Option<Time>),
+}
+
+/// RFC 9293 s3.3.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "RFC 9293 s3.3.2 names and defines them")]
+pub enum State {
+    Closed,
+    Listen,
+    SynSent,
+    SynReceived,
+    Established,
+    FinWait1,
+    FinWait2,
+    CloseWait,
+    Closing,
+    LastAck,
+    TimeWait,
+}
+
+/// Why a connection ended without both ends closing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The peer reset it.
+    Reset,
+    /// The peer refused it: a reset in answer to the SYN.
+    Refused,
+    /// The peer did not answer for too long.
+    TimedOut,
+    /// The application aborted it.
+    Aborted,
+}
+
+/// The state of the sending half, for traces. Positions are bytes of the stream, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Congestion window.
+    pub cwnd: Bytes,
+    /// Slow-start threshold; `Bytes::MAX` before the first congestion.
+    pub ssthresh: Bytes,
+    /// Bytes believed to be in the network.
+    pub in_flight: Bytes,
+    /// Retransmission timeout with back-off.
+    pub rto: Duration,
+    /// Smoothed round trip, once measured.
+    pub srtt: Option<Duration>,
+    /// Oldest byte not acknowledged.
+    pub una: u64,
+    /// Next byte to send.
+    pub nxt: u64,
+}
+
+/// One end of a connection that both ends agreed on beforehand; see [`Connection::pair`].
+#[derive(Clone, Copy, Debug)]
+pub struct End<'a> {
+    /// Its options.
+    pub personality: &'a Personality,
+    /// Its initial sequence number.
+    pub isn: u32,
+    /// How long before time zero its coarse clock ticked last.
+    pub clock_phase: Duration,
+}
+
+/// One end of a TCP connection.
+///
+/// A driver calls [`poll`](Connection::poll) after every other call that takes the time, until it returns
+/// [`Output::Wait`]; in particular after every [`receive`](Connection::receive), because acknowledgements that are
+/// due are not counted but remembered.
+#[derive(Debug)]
+pub struct Connection {
+    personality: Personality,
+    isn: u32,
+    /// The peer's initial sequence number, once known.
+    irs: u32,
+    phase: Phase,
+    fault: Option<Fault>,
+    agreed: Agreed,
+    clock_phase: Duration,
+    /// Timer of the hand-shake, and the round trip it measures.
+    hello: Hello,
+    sender: Option<Box<Sender>>,
+    receiver: Receiver,
+    /// The application has closed before the sender existed.
+    closing: bool,
+    /// The application has aborted; a RST is to be sent.
+    reset_due: bool,
+    /// A RST in answer to a segment that belongs to nothing.
+    answer: Option<Segment>,
+    fin_sent: bool,
+    /// The peer's FIN came before ours left: no TIME-WAIT for us.
+    passive_close: bool,
+    time_wait_until: Option<Time>,
+    /// Sequence number and acknowledgement of the segment whose window was taken last (RFC 9293 SND.WL1, WL2).
+    window_from: (u64, u64),
+    /// RFC 7323 TS.Recent, and the last position acknowledged.
+    ts_recent: u32,
+    last_ack_sent: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Closed,
+    Listen,
+    SynSent,
+    SynReceived,
+    Open,
+    TimeWait,
+}
+
+/// What the two SYNs agreed on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Agreed {
+    /// Smaller of the two MSS options.
+    mss: u64,
+    timestamps: bool,
+    sack: bool,
+    /// Shift of the windows that the peer offers and that we offer, if scaling was agreed.
+    scale: Option<(u8, u8)>,
+}
+
+#[derive(Clone, Debug)]
+struct Hello {
+    rto: Rto,
+    /// When the SYN or SYN-ACK is to be sent (again).
+    due: Option<Time>,
+    sent: Option<Time>,
+    attempts: u32,
+}
+
+impl Connection {
+    /// Active open: the first poll sends the SYN. `clock_phase` is how long before time zero the sender's coarse clock
+    /// ticked last.
+    pub fn connect(personality: &Personality, isn: u32, clock_phase: Duration) -> Connection {
+        let mut connection = Connection::new(personality, isn, clock_phase, Phase::SynSent);
+        connection.hello.due = Some(Time::ZERO);
+        connection
+    }
+
+    /// Passive open: waits for a SYN.
+    pub fn listen(personality: &Personality, isn: u32, clock_phase: Duration) -> Connection {
+        Connection::new(personality, isn, clock_phase, Phase::Listen)
+    }
+
+    /// Two ends of a connection that is established without a hand-shake, as simulators do. Neither has a round-trip
+    /// sample.
+    pub fn pair(a: End<'_>, b: End<'_>) -> (Connection, Connection) {
+        let mut first = Connection::new(a.personality, a.isn, a.clock_phase, Phase::SynReceived);
+        let mut second = Connection::new(b.personality, b.isn, b.clock_phase, Phase::SynReceived);
+        let (hello_first, hello_second) = (first.syn_options(), second.syn_options());
+        first.agree(&hello_second);
+        second.agree(&hello_first);
+        (first.irs, second.irs) = (b.isn, a.isn);
+        let (first_edge, second_edge) = (first.receiver.edge(), second.receiver.edge());
+        first.open(second_edge, 0);
+        second.open(first_edge, 0);
+        (first, second)
+    }
+
+    fn new(personality: &Personality, isn: u32, clock_phase: Duration, phase: Phase) -> Connection {
+        Connection {
+            personality: personality.clone(),
+            isn,
+            irs: 0,
+            phase,
+            fault: None,
+            agreed: Agreed::default(),
+            clock_phase,
+            hello: Hello { rto: Rto::new(personality.rto, clock_phase), due: None, sent: None, attempts: 0 },
+            sender: None,
+            receiver: Receiver::new(personality.delayed_ack, clock_phase, personality.receive_buffer.get()),
+            closing: false,
+            reset_due: false,
+            answer: None,
+            fin_sent: false,
+            passive_close: false,
+            time_wait_until: None,
+            window_from: (0, 0),
+            ts_recent: 0,
+            last_ack_sent: 0,
+        }
+    }
+
+    /// Offers `len` bytes to the send buffer; returns how many it took, 0 before the connection is established. After
+    /// a refusal, in whole or in part, no small segment is sent until the rest is written or the stream closed.
+    pub fn write(&mut self, len: Bytes) -> Bytes {
+        match &mut self.sender {
+            Some(sender) if !self.closing => Bytes::new(sender.write(len.get())),
+            _ => Bytes::ZERO,
+        }
+    }
+
+    /// Bytes of free send buffer.
+    pub fn space(&self) -> Bytes {
+        Bytes::new(self.sender.as_ref().map_or(0, |sender| sender.space()))
+    }
+
+    /// No more will be written: a FIN follows what was. The other direction stays open.
+    pub fn close(&mut self) {
+        self.closing = true;
+        match (&mut self.sender, self.phase) {
+            (Some(sender), _) => sender.close(),
+            (None, Phase::Listen) => self.phase = Phase::Closed,
+            (None, _) => {}
+        }
+    }
+
+    /// Ends the connection at once; a RST tells the peer.
+    pub fn abort(&mut self) {
+        if matches!(self.phase, Phase::SynReceived | Phase::Open) {
+            self.reset_due = true;
+        }
+        self.end(Fault::Aborted);
+    }
+
+    /// In-order bytes that the application has not read.
+    pub fn readable(&self) -> Bytes {
+        Bytes::new(self.receiver.readable())
+    }
+
+    /// The application reads up to `len` bytes; returns how many there were.
+    pub fn read(&mut self, len: Bytes) -> Bytes {
+        Bytes::new(self.receiver.read(len.get()))
+    }
+
+    /// Bytes received in order so far, read or not.
+    pub fn received(&self) -> Bytes {
+        Bytes::new(self.receiver.received())
+    }
+
+    /// Bytes written that the peer has acknowledged.
+    pub fn acknowledged(&self) -> Bytes {
+        Bytes::new(self.sender.as_ref().map_or(0, |sender| sender.acknowledged()))
+    }
+
+    /// True once the hand-shake is done, until the connection ends.
+    pub fn is_established(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    /// True once the peer has closed its direction and all its data has arrived.
+    pub fn is_peer_closed(&self) -> bool {
+        self.receiver.has_fin()
+    }
+
+    /// The state in RFC 9293's terms.
+    pub fn state(&self) -> State {
+        match self.phase {
+            Phase::Closed => State::Closed,
+            Phase::Listen => State::Listen,
+            Phase::SynSent => State::SynSent,
+            Phase::SynReceived => State::SynReceived,
+            Phase::TimeWait => State::TimeWait,
+            Phase::Open => {
+                let fin_acked = self.sender.as_ref().is_some_and(|sender| sender.is_done());
+                match (self.fin_sent, fin_acked, self.receiver.has_fin()) {
+                    (false, _, false) => State::Established,
+                    (false, _, true) => State::CloseWait,
+                    (true, false, false) => State::FinWait1,
+                    (true, true, false) => State::FinWait2,
+                    (true, _, true) if self.passive_close => State::LastAck,
+                    (true, _, true) => State::Closing,
+                }
+            }
+        }
+    }
+
+    /// Why the connection ended, if it did not end well.
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// What the sending half has done so far.
+    pub fn counters(&self) -> Counters {
+        self.sender.as_ref().map_or_else(Counters::default, |sender| sender.flight.counters)
+    }
+
+    /// Segments with payload that brought the receiving half nothing new.
+    pub fn duplicates_received(&self) -> u64 {
+        self.receiver.duplicates()
+    }
+
+    /// The round trip measured since the last call, exact, if any.
+    pub fn take_rtt(&mut self) -> Option<Duration> {
+        self.sender.as_mut()?.flight.rtt.take()
+    }
+
+    /// The state of the sending half; `None` before the connection is established.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        let sender = self.sender.as_ref()?;
+        let flight = &sender.flight;
+        Some(Snapshot {
+            cwnd: flight.controller.window(),
+            ssthresh: flight.controller.threshold(),
+            in_flight: Bytes::new(sender.in_flight()),
+            rto: flight.rto.timeout(),
+            srtt: flight.rto.srtt(),
+            una: flight.una - 1,
+            nxt: flight.nxt - 1,
+        })
+    }
+
+    /// Payload bytes of a full segment, options taken off; 0 before the SYNs have agreed.
+    pub fn mss(&self) -> Bytes {
+        Bytes::new(self.payload_max())
+    }
+
+    /// The byte of our stream, from 0, at which a segment of ours begins.
+    pub fn offset_of(&self, segment: &Segment) -> Option<u64> {
+        let near = self.sender.as_ref().map_or(0, |sender| sender.flight.una);
+        seq::position(self.isn, segment.seq, near)?.checked_sub(1)
+    }
+
+    /// Takes a segment that arrived for this connection (RFC 9293 s3.10.7).
+    pub fn receive(&mut self, now: Time, segment: &Segment) {
+        match self.phase {
+            Phase::Closed => self.refuse(segment),
+            Phase::Listen => self.receive_in_listen(now, segment),
+            Phase::SynSent => self.receive_in_syn_sent(now, segment),
+            Phase::SynReceived | Phase::Open | Phase::TimeWait => self.receive_synchronised(now, segment),
+        }
+    }
+
+    /// RFC 9293 s3.10.7.1: a segment for no connection is answered with a RST, unless it is one.
+    fn refuse(&mut self, segment: &Segment) {
+        if segment.flags.rst {
+            return;
+        }
+        let mut answer = Segment { flags: Flags { rst: true, ..Flags::default() }, ..Segment::default() };
+        if segment.flags.ack {
+            answer.seq = segment.ack;
+        } else {
+            answer.flags.ack = true;
+            answer.ack = segment.seq.wrapping_add(segment.seq_len());
+        }
+        self.answer = Some(answer);
+    }
+
+    fn receive_in_listen(&mut self, now: Time, segment: &Segment) {
+        if segment.flags.rst {
+            return;
+        }
+        if segment.flags.ack || !segment.flags.syn {
+            self.refuse(segment);
+            return;
+        }
+        self.take_syn(segment);
+        self.phase = Phase::SynReceived;
+        self.hello.due = Some(now);
+    }
+
+    fn receive_in_syn_sent(&mut self, now: Time, segment: &Segment) {
+        let acknowledges = segment.flags.ack;
+        if acknowledges && segment.ack != self.isn.wrapping_add(1) {
+            self.refuse(segment);
+            return;
+        }
+        if segment.flags.rst {
+            if acknowledges {
+                self.end(Fault::Refused);
+            }
+            return;
+        }
+        if !segment.flags.syn {
+            return;
+        }
+        self.take_syn(segment);
+        if acknowledges {
+            self.establish(now, segment, 0);
+            self.receiver.acknowledge();
+        } else {
+            // Simultaneous open.
+            self.phase = Phase::SynReceived;
+            self.hello.due = Some(now);
+        }
+    }
+
+    fn take_syn(&mut self, segment: &Segment) {
+        self.irs = segment.seq;
+        self.agree(&segment.options);
+        self.window_from = (0, 0);
+        if let Some((value, _)) = segment.options.timestamps {
+            self.ts_recent = value;
+        }
+        self.last_ack_sent = 1;
+    }
+
+    fn agree(&mut self, theirs: &Options) {
+        let ours = self.syn_options();
+        // RFC 9293 s3.7.1: 536 where the peer says nothing.
+        let mss = theirs.mss.unwrap_or(536).min(ours.mss.unwrap_or(536));
+        self.agreed = Agreed {
+            mss: u64::from(mss),
+            timestamps: ours.timestamps.is_some() && theirs.timestamps.is_some(),
+            sack: ours.sack_permitted && theirs.sack_permitted,
+            scale: theirs.window_scale.zip(ours.window_scale).map(|(theirs, ours)| (theirs.min(14), ours)),
+        };
+    }
+
+    fn syn_options(&self) -> Options {
+        Options {
+            mss: Some(self.personality.mss.get().clamp(1, 65_535) as u16),
+            window_scale: self.personality.window_scaling.then(|| self.own_scale()),
+            sack_permitted: self.personality.sack,
+            timestamps: self.personality.timestamps.then_some((0, self.ts_recent)),
+            ..Options::default()
+        }
+    }
+
+    /// The smallest shift that lets 16 bits express the receive buffer (RFC 7323 s2.3).
+    fn own_scale(&self) -> u8 {
+        let buffer = self.personality.receive_buffer.get();
+        (0..14).find(|shift| buffer >> shift <= 65_535).unwrap_or(14)
+    }
+
+    fn payload_max(&self) -> u64 {
+        // RFC 6691: the options of data segments come off the payload; timestamps take 12 bytes, padded.
+        self.agreed.mss.saturating_sub(if self.agreed.timestamps { 12 } else { 0 }).max(u64::from(self.agreed.mss > 0))
+    }
+
+    fn establish(&mut self, now: Time, segment: &Segment, extra_window: u64) {
+        if let Some(sent) = self.hello.sent
+            && self.hello.attempts == 1
+        {
+            self.hello.rto.measure(sent, now);
+        }
+        // The window of a SYN is never scaled (RFC 7323 s2.2).
+        let shift = if segment.flags.syn { 0 } else { self.agreed.scale.map_or(0, |(theirs, _)| theirs) };
+        let window = u64::from(segment.window) << shift;
+        self.open(1 + window, extra_window);
+    }
+
+    fn open(&mut self, edge: u64, extra_window: u64) {
+        self.phase = Phase::Open;
+        self.hello.due = None;
+        let mut sender = Sender::new(&self.personality, self.payload_max(), self.hello.rto.clone(), extra_window, edge);
+        if self.closing {
+            sender.close();
+        }
+        self.sender = Some(Box::new(sender));
+    }
+
+    fn receive_synchronised(&mut self, now: Time, segment: &Segment) {
+        if !self.is_acceptable(segment) {
+            if !segment.flags.rst {
+                self.note_repeat(now, segment);
+                self.receiver.acknowledge();
+            }
+            return;
+        }
+        if segment.flags.rst {
+            // RFC 9293 s3.10.7.4, from RFC 5961: only the exact number resets; others in the window are challenged.
+            if segment.seq == seq::number(self.irs, self.receiver.next()) {
+                self.end(Fault::Reset);
+            } else {
+                self.receiver.acknowledge();
+            }
+            return;
+        }
+        if segment.flags.syn {
+            if self.phase == Phase::SynReceived {
+                self.hello.due = Some(now);
+            } else {
+                self.receiver.acknowledge();
+            }
+            return;
+        }
+        if !segment.flags.ack {
+            return;
+        }
+        self.update_ts_recent(segment);
+        if self.phase == Phase::SynReceived {
+            if segment.ack != self.isn.wrapping_add(1) {
+                self.refuse(segment);
+                return;
+            }
+            let opens = if self.personality.era.handshake_ack_opens_window { self.payload_max() } else { 0 };
+            self.establish(now, segment, opens);
+        }
+        if !self.take_acknowledgement(now, segment) {
+            self.receiver.acknowledge();
+            return;
+        }
+        self.take_data(now, segment);
+        self.settle_close(now);
+    }
+
+    /// RFC 9293 s3.4: some of it lies in the window; RFC 7323 s5.3: and it is not older than what came before.
+    fn is_acceptable(&self, segment: &Segment) -> bool {
+        if self.agreed.timestamps
+            && !segment.flags.rst
+            && segment.options.timestamps.is_some_and(|(value, _)| seq::older(value, self.ts_recent))
+        {
+            return false;
+        }
+        let Some(start) = seq::position(self.irs, segment.seq, self.receiver.next()) else {
+            return false;
+        };
+        let (next, edge, len) = (self.receiver.next(), self.receiver.edge(), u64::from(segment.seq_len()));
+        if len == 0 {
+            return start <= edge && start >= next;
+        }
+        start < edge && start + len > next
+    }
+
+    /// A repetition of what has arrived: counted, and reported by D-SACK.
+    fn note_repeat(&mut self, now: Time, segment: &Segment) {
+        if let Some(start) = seq::position(self.irs, segment.seq, self.receiver.next())
+            && segment.len > 0
+        {
+            self.receiver.arrive(now, start, u64::from(segment.len), false);
+        }
+        if self.phase == Phase::TimeWait && segment.flags.fin {
+            // RFC 9293 s3.10.7.4: a repeated FIN restarts the wait.
+            self.time_wait_until = Some(now + TIME_WAIT);
+        }
+    }
+
+    fn update_ts_recent(&mut self, segment: &Segment) {
+        // RFC 7323 s4.3: only a segment that spans the last acknowledgement sent may be echoed.
+        if let Some((value, _)) = segment.options.timestamps
+            && let Some(start) = seq::position(self.irs, segment.seq, self.receiver.next())
+            && start <= self.last_ack_sent
+            && !seq::older(value, self.ts_recent)
+        {
+            self.ts_recent = value;
+        }
+    }
+
+    /// False if the segment acknowledges what was never sent.
+    fn take_acknowledgement(&mut self, now: Time, segment: &Segment) -> bool {
+        let Some(sender) = &mut self.sender else { return true };
+        let base = sender.flight.una;
+        let Some(una) = seq::position(self.isn, segment.ack, base) else { return false };
+        if !sender.may_acknowledge(una) {
+            return false;
+        }
+        let start = seq::position(self.irs, segment.seq, self.receiver.next()).unwrap_or(0);
+        let fresh = (start, una) >= self.window_from;
+        if fresh {
+            self.window_from = (start, una);
+        }
+        let mut sacks = [(0, 0); 4];
+        let mut count = 0;
+        let mut dsack = None;
+        if self.agreed.sack {
+            for &(left, right) in segment.options.sack.as_slice() {
+                let edges = seq::position(self.isn, left, base).zip(seq::position(self.isn, right, base));
+                let Some((left, right)) = edges.filter(|&(left, right)| left < right && right <= sender.flight.max)
+                else {
+                    continue;
+                };
+                if right <= una {
+                    // RFC 2883 s4: below the acknowledgement, so it arrived twice.
+                    dsack = Some((left, right));
+                } else {
+                    sacks[count] = (left, right);
+                    count += 1;
+                }
+            }
+            // RFC 2883 s4.1: a first block that lies within the second is a duplicate beyond the acknowledgement.
+            if count >= 2 && sacks[1].0 <= sacks[0].0 && sacks[0].1 <= sacks[1].1 {
+                dsack = Some(sacks[0]);
+            }
+        }
+        let echoed = segment.options.timestamps.filter(|_| self.agreed.timestamps).map(|(_, echo)| {
+            let tick = TIMESTAMP_TICK.as_nanos();
+            let age = timestamp(now).wrapping_sub(echo);
+            Time::from_nanos((now.as_nanos() / tick).saturating_sub(u64::from(age)) * tick)
+        });
+        let heard = Heard {
+            now,
+            una,
+            window: u64::from(segment.window) << self.agreed.scale.map_or(0, |(theirs, _)| theirs),
+            carries_data: segment.len > 0 || segment.flags.fin,
+            sacks: &sacks[..count],
+            dsack,
+            echoed,
+        };
+        sender.hear(&heard, fresh);
+        true
+    }
+
+    fn take_data(&mut self, now: Time, segment: &Segment) {
+        if segment.len == 0 && !segment.flags.fin {
+            return;
+        }
+        let had_fin = self.receiver.has_fin();
+        if let Some(start) = seq::position(self.irs, segment.seq, self.receiver.next()) {
+            self.receiver.arrive(now, start, u64::from(segment.len), segment.flags.fin);
+        }
+        if !had_fin && self.receiver.has_fin() && !self.fin_sent {
+            self.passive_close = true;
+        }
+    }
+
+    fn settle_close(&mut self, now: Time) {
+        let fin_acked = self.sender.as_ref().is_some_and(|sender| sender.is_done());
+        if self.phase == Phase::Open && fin_acked && self.receiver.has_fin() {
+            if self.passive_close {
+                self.phase = Phase::Closed;
+            } else {
+                self.phase = Phase::TimeWait;
+                self.time_wait_until = Some(now + TIME_WAIT);
+            }
+        }
+    }
+
+    fn end(&mut self, fault: Fault) {
+        if self.phase != Phase::Closed {
+            self.fault = Some(fault);
+            self.phase = Phase::Closed;
+        }
+        self.hello.due = None;
+        self.time_wait_until = None;
+    }
+
+    /// Says what leaves now, or how long to wait.
+    pub fn poll(&mut self, now: Time) -> Output {
+        if let Some(answer) = self.answer.take() {
+            return Output::Send(answer);
+        }
+        if std::mem::take(&mut self.reset_due) {
+            return Output::Send(self.reset());
+        }
+        match self.phase {
+            Phase::Closed | Phase::Listen => Output::Wait(None),
+            Phase::SynSent | Phase::SynReceived => self.poll_hello(now),
+            Phase::Open => self.poll_open(now),
+            Phase::TimeWait => {
+                if self.time_wait_until.is_some_and(|until| until <= now) {
+                    self.phase = Phase::Closed;
+                    return Output::Wait(None);
+                }
+                match self.poll_acknowledgement(now) {
+                    Some(segment) => Output::Send(segment),
+                    None => Output::Wait(self.time_wait_until),
+                }
+            }
+        }
+    }
+
+    fn poll_hello(&mut self, now: Time) -> Output {
+        match self.hello.due {
+            Some(due) if due <= now => {}
+            due => return Output::Wait(due),
+        }
+        if self.hello.attempts == SYN_ATTEMPTS {
+            self.end(Fault::TimedOut);
+            return Output::Wait(None);
+        }
+        if self.hello.attempts > 0 {
+            self.hello.rto.back_off();
+        }
+        self.hello.attempts += 1;
+        self.hello.sent = Some(now);
+        self.hello.due = Some(self.hello.rto.deadline(now));
+        let answers = self.phase == Phase::SynReceived;
+        let (_, window) = self.receiver.acknowledged();
+        let mut options = self.syn_options();
+        if answers {
+            // Only what the peer offered (RFC 7323 s1.3, RFC 2018 s2).
+            options.sack_permitted = self.agreed.sack;
+            options.window_scale = self.agreed.scale.map(|(_, ours)| ours);
+        }
+        options.timestamps = options
+            .timestamps
+            .filter(|_| !answers || self.agreed.timestamps)
+            .map(|_| (timestamp(now), if answers { self.ts_recent } else { 0 }));
+        Output::Send(Segment {
+            seq: self.isn,
+            ack: if answers { seq::number(self.irs, 1) } else { 0 },
+            len: 0,
+            window: window.min(65_535) as u16,
+            flags: Flags { syn: true, ack: answers, ..Flags::default() },
+            options,
+        })
+    }
+
+    fn poll_open(&mut self, now: Time) -> Output {
+        let Some(sender) = &mut self.sender else { unreachable!("an open connection has a sender") };
+        sender.tick(now);
+        if sender.timeouts_in_a_row() > DATA_ATTEMPTS {
+            self.end(Fault::TimedOut);
+            return Output::Wait(None);
+        }
+        if let Some(piece) = sender.next(now) {
+            return Output::Send(self.data_segment(now, piece));
+        }
+        match self.poll_acknowledgement(now) {
+            Some(segment) => Output::Send(segment),
+            None => {
+                let timers = [self.sender.as_ref().and_then(|sender| sender.deadline()), self.receiver.deadline()];
+                Output::Wait(timers.into_iter().flatten().min())
+            }
+        }
+    }
+
+    fn poll_acknowledgement(&mut self, now: Time) -> Option<Segment> {
+        if !self.receiver.wants_acknowledgement(now) {
+            return None;
+        }
+        let nxt = self.sender.as_ref().map_or(1, |sender| sender.flight.max);
+        let mut segment = self.header(now, nxt);
+        if self.agreed.sack {
+            // Four blocks fit into the options, three beside timestamps (RFC 2018 s3).
+            let blocks_max = if self.agreed.timestamps { 3 } else { 4 };
+            segment.options.sack = self.receiver.sack_blocks(self.irs, blocks_max);
+        }
+        Some(segment)
+    }
+
+    fn data_segment(&mut self, now: Time, piece: Piece) -> Segment {
+        let mut segment = self.header(now, piece.start);
+        segment.len = piece.len as u32;
+        segment.flags.fin = piece.fin;
+        segment.flags.psh = piece.fin;
+        self.fin_sent |= piece.fin;
+        segment
+    }
+
+    /// A segment at position `start` that acknowledges all that has arrived.
+    fn header(&mut self, now: Time, start: u64) -> Segment {
+        let (ack, window) = self.receiver.acknowledged();
+        self.last_ack_sent = ack;
+        let shift = self.agreed.scale.map_or(0, |(_, ours)| ours);
+        Segment {
+            seq: seq::number(self.isn, start),
+            ack: seq::number(self.irs, ack),
+            len: 0,
+            window: (window >> shift).min(65_535) as u16,
+            flags: Flags { ack: true, ..Flags::default() },
+            options: Options {
+                timestamps: self.agreed.timestamps.then_some((timestamp(now), self.ts_recent)),
+                ..Options::default()
+            },
+        }
+    }
+
+    fn reset(&mut self) -> Segment {
+        let start = self.sender.as_ref().map_or(1, |sender| sender.flight.nxt);
+        let ack = self.receiver.next();
+        Segment {
+            seq: seq::number(self.isn, start),
+            ack: seq::number(self.irs, ack),
+            flags: Flags { rst: true, ack: true, ..Flags::default() },
+            ..Segment::default()
+        }
+    }
+
+    /// How long before time zero this end's coarse clock ticked last.
+    pub fn clock_phase(&self) -> Duration {
+        self.clock_phase
+    }
+}
+
+/// The timestamp clock's value (RFC 7323 s5.4).
+fn timestamp(now: Time) -> u32 {
+    (now.as_nanos() / TIMESTAMP_TICK.as_nanos()) as u32
+}

@@ -1,0 +1,89 @@
+//! What is between the two ends, and what bounds it: the send sequence variables of RFC 9293 s3.3.1 with the
+//! congestion window and the clock that recovery algorithms steer by.
+
+use super::personality::EraRules;
+use super::rto::Rto;
+use super::sender::Counters;
+use crate::cc::{Ack, Cause, Congestion, Controller};
+use crate::time::{Duration, Time};
+use crate::units::Bytes;
+
+/// The state that a sender shares with its loss recovery. Positions as in [`seq`](super::seq).
+#[derive(Debug)]
+pub(crate) struct Flight {
+    /// Oldest position not acknowledged (SND.UNA).
+    pub(crate) una: u64,
+    /// Next position to send (SND.NXT); behind `max` while going back.
+    pub(crate) nxt: u64,
+    /// One past the highest position ever sent.
+    pub(crate) max: u64,
+    /// One past the last position that the application has written, its FIN included.
+    pub(crate) end: u64,
+    /// Right edge of the window that the peer offers.
+    pub(crate) edge: u64,
+    /// Payload of a full segment, in bytes.
+    pub(crate) mss: u64,
+    /// Congestion control.
+    pub(crate) controller: Box<dyn Controller>,
+    /// The retransmission timeout.
+    pub(crate) rto: Rto,
+    /// Duplicate ACKs that mean a loss.
+    pub(crate) dupack_threshold: u32,
+    /// RFC 3042.
+    pub(crate) limited_transmit: bool,
+    /// Rules of the 1990s.
+    pub(crate) era: EraRules,
+    /// Set to restart the retransmission timer; the sender does so and clears it.
+    pub(crate) restart_timer: bool,
+    /// The last round trip measured, exact; taken by whoever keeps statistics.
+    pub(crate) rtt: Option<Duration>,
+    /// What has happened so far.
+    pub(crate) counters: Counters,
+}
+
+impl Flight {
+    /// Bytes sent and not cumulatively acknowledged (RFC 5681 FlightSize).
+    pub(crate) fn size(&self) -> u64 {
+        self.max - self.una
+    }
+
+    /// Takes a round trip that Karn's rule allows.
+    pub(crate) fn measure(&mut self, sent: Time, now: Time) {
+        self.rtt = Some(now - sent);
+        self.rto.measure(sent, now);
+    }
+
+    /// Tells the controller of `acked` new bytes.
+    pub(crate) fn grow(&mut self, now: Time, acked: u64, in_flight: u64, may_grow: bool, rtt: Option<Duration>) {
+        let window = self.controller.window().get();
+        // RFC 7661 s4.1, RFC 5681 s4.1's spirit: a window that was not used is not grown. In slow start twice what was
+        // in flight is allowed, so that an ACK clock with gaps does not stall it. 4.4BSD and ns grow it regardless.
+        let limited = if window < self.controller.threshold().get() {
+            window < 2 * in_flight.max(self.mss)
+        } else {
+            in_flight + self.mss > window
+        };
+        self.controller.on_ack(&Ack {
+            now,
+            acked: Bytes::new(acked),
+            in_flight: Bytes::new(in_flight),
+            rtt,
+            srtt: self.rto.srtt(),
+            may_grow,
+            window_limited: limited || self.era.halve_usable,
+        });
+    }
+
+    /// Tells the controller that the window must shrink; `inflation` is what duplicate ACKs had added to it.
+    pub(crate) fn congest(&mut self, now: Time, cause: Cause, in_flight: u64, inflation: u64, repeated: bool) {
+        let usable = (self.controller.window().get() + inflation).min(self.edge.saturating_sub(self.una));
+        self.controller.on_congestion(&Congestion {
+            now,
+            cause,
+            in_flight: Bytes::new(in_flight),
+            usable: Bytes::new(usable),
+            // 4.4BSD and ns halve ssthresh again at every timeout; RFC 5681 s3.1 does not.
+            repeated: repeated && !self.era.halve_usable,
+        });
+    }
+}

@@ -1,0 +1,190 @@
+//! What SACK and RACK-TLP share: the scoreboard, entering and leaving recovery, the window within it.
+
+use super::prr::Prr;
+use super::{Acknowledgement, Want};
+use crate::cc::Cause;
+use crate::tcp::flight::Flight;
+use crate::tcp::scoreboard::{Scoreboard, Sent};
+use crate::time::{Duration, Time};
+
+/// Whether and why losses are being repaired.
+#[derive(Clone, Copy, Debug)]
+enum Mode {
+    /// Nothing is known to be lost.
+    Open,
+    /// Fast recovery until `end` is acknowledged (RFC 6675 s5).
+    Recovery { end: u64, prr: Prr },
+    /// Slow start after a timeout until `end` is acknowledged (RFC 6675 s5.1).
+    AfterTimeout { end: u64 },
+}
+
+/// The common state.
+#[derive(Debug)]
+pub(crate) struct Selective {
+    pub(crate) board: Scoreboard,
+    mode: Mode,
+    timeouts_of: Option<u64>,
+}
+
+/// What one acknowledgement delivered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Delivery {
+    /// Bytes newly acknowledged or reported by SACK.
+    pub(crate) bytes: u64,
+    /// In flight before it, in bytes.
+    pub(crate) in_flight: u64,
+    /// Round trip of the newest segment that was delivered and sent only once.
+    pub(crate) rtt: Option<Duration>,
+}
+
+impl Default for Selective {
+    fn default() -> Self {
+        Selective { board: Scoreboard::default(), mode: Mode::Open, timeouts_of: None }
+    }
+}
+
+impl Selective {
+    pub(crate) fn on_sent(&mut self, now: Time, start: u64, end: u64, resend: bool) {
+        if resend {
+            self.board.resend(start, now);
+        } else {
+            self.board.push(start, end, now);
+        }
+        if let Mode::Recovery { prr, .. } = &mut self.mode {
+            prr.on_sent(end - start);
+        }
+    }
+
+    /// Updates the scoreboard, calling `each` with every segment delivered, and takes the round trip.
+    pub(crate) fn deliver(
+        &mut self,
+        flight: &mut Flight,
+        ack: &Acknowledgement<'_>,
+        mut each: impl FnMut(&Sent),
+    ) -> Delivery {
+        let mut delivery = Delivery { in_flight: self.board.pipe(), ..Delivery::default() };
+        let mut newest: Option<Time> = None;
+        let mut count = |segment: &Sent| {
+            delivery.bytes += segment.end - segment.start;
+            if !segment.retransmitted {
+                newest = newest.max(Some(segment.at));
+            }
+            each(segment);
+        };
+        self.board.acknowledge(flight.una, |segment| {
+            if !segment.sacked {
+                count(segment);
+            }
+        });
+        for &(left, right) in ack.sacks {
+            self.board.sack(left.max(flight.una), right, &mut count);
+        }
+        if ack.acked(flight) > 0 {
+            flight.nxt = flight.nxt.max(flight.una);
+            self.timeouts_of = None;
+        }
+        if let Some(sent) = newest {
+            flight.measure(sent, ack.now);
+            delivery.rtt = Some(ack.now - sent);
+        }
+        delivery
+    }
+
+    /// After losses were marked: enters, continues or leaves recovery, and tells the controller.
+    pub(crate) fn settle(
+        &mut self,
+        flight: &mut Flight,
+        ack: &Acknowledgement<'_>,
+        delivery: Delivery,
+        found_loss: bool,
+    ) {
+        match self.mode {
+            Mode::Recovery { end, .. } | Mode::AfterTimeout { end } if flight.una >= end => self.mode = Mode::Open,
+            _ => {}
+        }
+        if matches!(self.mode, Mode::Open) && self.board.lost_bytes() > 0 {
+            self.enter(flight, ack.now, delivery);
+        }
+        let acked = ack.acked(flight);
+        match &mut self.mode {
+            Mode::Recovery { prr, .. } => {
+                prr.on_ack(delivery.bytes, self.board.pipe(), acked > 0 && !found_loss, flight.mss);
+                flight.grow(ack.now, delivery.bytes, delivery.in_flight, false, delivery.rtt);
+            }
+            // RFC 5681 s3.1 grows the window for ACKs of new data; a SACK that moves no edge grows nothing.
+            Mode::Open | Mode::AfterTimeout { .. } => {
+                let may_grow = acked > 0;
+                if delivery.bytes > 0 || may_grow {
+                    flight.grow(ack.now, acked.max(delivery.bytes), delivery.in_flight, may_grow, delivery.rtt);
+                }
+            }
+        }
+    }
+
+    fn enter(&mut self, flight: &mut Flight, now: Time, delivery: Delivery) {
+        flight.counters.fast_retransmits += 1;
+        // RFC 9937 s6: what was in flight before the losses, the delivery of this very ACK included.
+        let in_flight = (flight.size() - self.board.sacked_bytes() + delivery.bytes).min(flight.size());
+        flight.congest(now, Cause::Loss, in_flight, 0, false);
+        let prr = Prr::start(flight.controller.window().get(), in_flight);
+        self.mode = Mode::Recovery { end: flight.max, prr };
+        flight.restart_timer = true;
+    }
+
+    /// A loss that was repaired before it was noticed still calls for a smaller window (RFC 8985 s7.4.2).
+    pub(crate) fn congest_without_recovery(&mut self, flight: &mut Flight, now: Time) {
+        if matches!(self.mode, Mode::Open) {
+            flight.congest(now, Cause::Loss, flight.size(), 0, false);
+        }
+    }
+
+    /// The timer expired: the first segment is lost, with all others that `dead` says are; slow start.
+    pub(crate) fn on_timeout(&mut self, flight: &mut Flight, now: Time, dead: impl Fn(&Sent) -> bool) {
+        let repeated = self.timeouts_of == Some(flight.una);
+        self.timeouts_of = Some(flight.una);
+        if self.board.first().is_some_and(|first| first.sacked) {
+            // RFC 2018 s8: the receiver discarded what it had reported.
+            self.board.forget_sacks();
+        }
+        let in_flight = flight.size() - self.board.sacked_bytes();
+        self.board.mark_lost(|segment| Some(segment.start == flight.una || dead(segment)));
+        flight.congest(now, Cause::Timeout, in_flight, 0, repeated);
+        self.mode = Mode::AfterTimeout { end: flight.max };
+    }
+
+    /// The lost first, then new data, as far as the window allows.
+    pub(crate) fn next(&mut self, flight: &Flight) -> Option<Want> {
+        let outstanding = if flight.limited_transmit || !matches!(self.mode, Mode::Open) {
+            self.board.pipe()
+        } else {
+            // Without limited transmit (RFC 3042), what SACK reports frees no window before recovery.
+            flight.size()
+        };
+        let room = self.window(flight).saturating_sub(outstanding);
+        if room == 0 {
+            return None;
+        }
+        if let Some(lost) = self.board.next_lost() {
+            let forced = room >= lost.end - lost.start || outstanding == 0;
+            return forced.then_some(Want { start: lost.start, limit: lost.end, forced });
+        }
+        Some(Want { start: flight.max, limit: flight.max + room, forced: false })
+    }
+
+    fn window(&self, flight: &Flight) -> u64 {
+        match self.mode {
+            Mode::Recovery { prr, .. } => prr.window(),
+            Mode::Open | Mode::AfterTimeout { .. } => flight.controller.window().get(),
+        }
+    }
+
+    /// True in fast recovery.
+    pub(crate) fn recovering(&self) -> bool {
+        matches!(self.mode, Mode::Recovery { .. })
+    }
+
+    /// True while any loss is being repaired.
+    pub(crate) fn repairing(&self) -> bool {
+        !matches!(self.mode, Mode::Open)
+    }
+}

@@ -1,0 +1,346 @@
+//! The sending half: what to send, when to send it again, and how much the peer and the network allow.
+
+use super::flight::Flight;
+use super::personality::Personality;
+use super::recovery::{self, Acknowledgement, Recovery};
+use super::rto::Rto;
+use crate::cc::{Cause, Setup};
+use crate::time::{Duration, Time};
+use crate::units::Bytes;
+
+/// What a sender has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Segments with payload sent, retransmissions included.
+    pub segments: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub bytes: u64,
+    /// Segments sent that had been sent before.
+    pub retransmits: u64,
+    /// Expirations of the retransmission timer.
+    pub timeouts: u64,
+    /// Losses found by duplicate ACKs, SACK or RACK: once per recovery.
+    pub fast_retransmits: u64,
+    /// Tail-loss probes (RFC 8985 s7).
+    pub tail_loss_probes: u64,
+    /// Zero-window probes (RFC 9293 s3.8.6.1).
+    pub window_probes: u64,
+}
+
+/// A piece of the stream to put into a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) start: u64,
+    pub(crate) len: u64,
+    pub(crate) fin: bool,
+}
+
+/// Everything an acknowledgement says to the sender, in positions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard<'a> {
+    pub(crate) now: Time,
+    pub(crate) una: u64,
+    pub(crate) window: u64,
+    pub(crate) carries_data: bool,
+    pub(crate) sacks: &'a [(u64, u64)],
+    pub(crate) dsack: Option<(u64, u64)>,
+    pub(crate) echoed: Option<Time>,
+}
+
+/// The sending half of a connection.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    pub(crate) flight: Flight,
+    recovery: Box<dyn Recovery>,
+    /// Bytes that may be written and not acknowledged.
+    send_buffer: u64,
+    /// One past the last byte written.
+    written: u64,
+    /// The last write was refused in part: more follows, so no small segment now (RFC 9293 s3.8.6.2.1).
+    more: bool,
+    /// The FIN follows what was written.
+    closing: bool,
+    nagle: bool,
+    idle_restart: bool,
+    /// Largest window that the peer ever offered.
+    window_max: u64,
+    retransmit_at: Option<Time>,
+    timeouts_in_a_row: u32,
+    /// Zero-window probing: when, and how often in a row.
+    probe_at: Option<Time>,
+    probes: u32,
+    /// One past the byte that the last zero-window probe carried.
+    probed_to: u64,
+    last_sent: Option<Time>,
+}
+
+impl Sender {
+    /// A sender whose SYN is acknowledged; `mss` is payload bytes of a full segment, `extra_window` what the hand-shake
+    /// added to the initial window, `edge` the peer's right edge.
+    pub(crate) fn new(personality: &Personality, mss: u64, rto: Rto, extra_window: u64, edge: u64) -> Sender {
+        let one = Bytes::new(mss);
+        let initial_window = match personality.initial_window_segments {
+            Some(segments) => one * u64::from(segments),
+            // RFC 6928 s2.
+            None => (one * 10).min((one * 2).max(Bytes::new(14_600))),
+        };
+        let setup = Setup {
+            mss: one,
+            initial_window: initial_window + Bytes::new(extra_window),
+            abc_limit: personality.abc_limit_segments.map_or(Bytes::MAX, |segments| one * u64::from(segments)),
+            loss_window: if personality.era.restart_at_initial_window { initial_window } else { one },
+            floor_segments: personality.era.floor_segments,
+            halve_usable: personality.era.halve_usable,
+        };
+        Sender {
+            flight: Flight {
+                una: 1,
+                nxt: 1,
+                max: 1,
+                end: 1,
+                edge,
+                mss,
+                controller: personality.controller.start(setup),
+                rto,
+                dupack_threshold: personality.dupack_threshold.max(1),
+                limited_transmit: personality.limited_transmit,
+                era: personality.era,
+                restart_timer: false,
+                rtt: None,
+                counters: Counters::default(),
+            },
+            recovery: recovery::start(personality.recovery),
+            send_buffer: personality.send_buffer.get(),
+            written: 1,
+            more: false,
+            closing: false,
+            nagle: personality.nagle,
+            idle_restart: personality.idle_restart,
+            window_max: edge - 1,
+            retransmit_at: None,
+            timeouts_in_a_row: 0,
+            probe_at: None,
+            probes: 0,
+            probed_to: 0,
+            last_sent: None,
+        }
+    }
+
+    /// The application offers `len` bytes; returns how many the buffer takes.
+    pub(crate) fn write(&mut self, len: u64) -> u64 {
+        if self.closing {
+            return 0;
+        }
+        let taken = len.min(self.space());
+        self.written += taken;
+        self.more = taken < len;
+        self.flight.end = self.written;
+        taken
+    }
+
+    /// Bytes of free send buffer.
+    pub(crate) fn space(&self) -> u64 {
+        let held = self.written - self.flight.una.min(self.written);
+        self.send_buffer.saturating_sub(held)
+    }
+
+    /// Nothing more will be written.
+    pub(crate) fn close(&mut self) {
+        self.closing = true;
+        self.more = false;
+        self.flight.end = self.written + 1;
+    }
+
+    /// Expirations of the retransmission timer since the last new acknowledgement.
+    pub(crate) fn timeouts_in_a_row(&self) -> u32 {
+        self.timeouts_in_a_row
+    }
+
+    /// True once all that was written, and the FIN, is acknowledged.
+    pub(crate) fn is_done(&self) -> bool {
+        self.closing && self.flight.una == self.flight.end
+    }
+
+    /// Bytes written and acknowledged, the FIN not counted.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.flight.una.min(self.written) - 1
+    }
+
+    /// True if `una` acknowledges nothing that was never sent.
+    pub(crate) fn may_acknowledge(&self, una: u64) -> bool {
+        una <= self.flight.max.max(self.probed_to)
+    }
+
+    /// An acknowledgement arrived that [`may_acknowledge`](Self::may_acknowledge); `fresh` if its window is newer than
+    /// the last one taken (RFC 9293 s3.10.7.4, SND.WL1 and WL2).
+    pub(crate) fn hear(&mut self, heard: &Heard<'_>, fresh: bool) {
+        let flight = &mut self.flight;
+        let before = flight.una;
+        if heard.una < before {
+            return;
+        }
+        let edge = if fresh { (heard.una + heard.window).max(flight.edge) } else { flight.edge };
+        let window_moved = edge != flight.edge;
+        flight.edge = edge;
+        self.window_max = self.window_max.max(heard.window);
+        flight.una = heard.una;
+        // A probed byte that the peer had room for after all.
+        flight.max = flight.max.max(flight.una);
+        flight.nxt = flight.nxt.max(flight.una);
+        let ack = Acknowledgement {
+            now: heard.now,
+            before,
+            duplicate: heard.una == before && !heard.carries_data && !window_moved && flight.max > flight.una,
+            sacks: heard.sacks,
+            dsack: heard.dsack,
+            echoed: heard.echoed,
+        };
+        // RFC 6298 s5.3; recovery may decide otherwise (NewReno's impatient variant).
+        flight.restart_timer = flight.una > before;
+        if flight.una > before {
+            self.timeouts_in_a_row = 0;
+        }
+        self.recovery.on_ack(flight, &ack);
+        self.run_timer(heard.now);
+        if self.flight.edge > self.flight.una {
+            self.probe_at = None;
+            self.probes = 0;
+        }
+    }
+
+    fn run_timer(&mut self, now: Time) {
+        if self.flight.max == self.flight.una {
+            self.retransmit_at = None;
+        } else if self.flight.restart_timer || self.retransmit_at.is_none() {
+            self.retransmit_at = Some(self.flight.rto.deadline(now));
+        }
+        self.flight.restart_timer = false;
+    }
+
+    /// Runs the timers that are due by `now`.
+    pub(crate) fn tick(&mut self, now: Time) {
+        if self.recovery.deadline().is_some_and(|due| due <= now) {
+            self.recovery.on_deadline(&mut self.flight, now);
+        }
+        if self.retransmit_at.is_some_and(|due| due <= now) {
+            self.flight.counters.timeouts += 1;
+            self.timeouts_in_a_row += 1;
+            self.recovery.on_timeout(&mut self.flight, now);
+            self.flight.rto.back_off();
+            self.retransmit_at = None;
+            self.flight.restart_timer = true;
+        }
+    }
+
+    /// The next piece to send now, if any. The caller puts it into a segment at once.
+    pub(crate) fn next(&mut self, now: Time) -> Option<Piece> {
+        if let Some(probe) = self.window_probe(now) {
+            return Some(probe);
+        }
+        self.restart_after_idle(now);
+        let want = self.recovery.next(&self.flight)?;
+        let flight = &self.flight;
+        let start = want.start;
+        let room = want.limit.min(flight.edge.max(if want.forced { flight.max } else { 0 }));
+        let data_end = self.written.min(room).min(start + flight.mss);
+        let len = data_end.saturating_sub(start);
+        let last = start + len == self.written;
+        let fin = self.closing && last && start + len < want.limit;
+        if len == 0 && !fin {
+            return None;
+        }
+        if len < flight.mss && !want.forced && !self.may_be_small(start, len, last) {
+            return None;
+        }
+        let piece = Piece { start, len, fin };
+        self.account(now, piece);
+        Some(piece)
+    }
+
+    /// Sender's silly-window avoidance and Nagle (RFC 9293 s3.8.6.2.1, s3.7.4).
+    fn may_be_small(&self, start: u64, len: u64, last: bool) -> bool {
+        let resend = start < self.flight.max;
+        if last && (resend || !self.more && (self.closing || !self.nagle || self.flight.size() == 0)) {
+            return true;
+        }
+        // The peer's buffer is smaller than a segment: half of the largest window it ever offered is worth sending.
+        let offered = self.flight.edge - start;
+        offered <= len && len >= (self.window_max / 2).max(1)
+    }
+
+    fn account(&mut self, now: Time, piece: Piece) {
+        let flight = &mut self.flight;
+        let end = piece.start + piece.len + u64::from(piece.fin);
+        let resend = piece.start < flight.max;
+        flight.max = flight.max.max(end);
+        // Only going forward from where we were moves SND.NXT; a lone retransmission does not.
+        if piece.start == flight.nxt || !resend {
+            flight.nxt = flight.nxt.max(end);
+        }
+        if piece.len > 0 {
+            flight.counters.segments += 1;
+            flight.counters.bytes += piece.len;
+            flight.counters.retransmits += u64::from(resend);
+        }
+        self.recovery.on_sent(flight, now, piece.start, end, resend);
+        let in_flight = Bytes::new(self.recovery.in_flight(flight));
+        flight.controller.on_sent(now, Bytes::new(piece.len), in_flight);
+        self.last_sent = Some(now);
+        self.run_timer(now);
+    }
+
+    /// RFC 5681 s4.1: after an idle RTO the window is the restart window.
+    fn restart_after_idle(&mut self, now: Time) {
+        if !self.idle_restart || self.flight.size() > 0 || self.flight.max >= self.flight.end {
+            return;
+        }
+        if self.last_sent.is_some_and(|sent| now.since(sent) > self.flight.rto.timeout()) {
+            self.flight.congest(now, Cause::Idle, 0, 0, false);
+            self.last_sent = None;
+        }
+    }
+
+    /// RFC 9293 s3.8.6.1: one byte beyond a closed window, again and again, slower and slower.
+    fn window_probe(&mut self, now: Time) -> Option<Piece> {
+        let flight = &self.flight;
+        let blocked = flight.max == flight.una && flight.max < flight.end && !self.window_takes_a_segment();
+        if !blocked {
+            self.probe_at = None;
+            return None;
+        }
+        let due = *self.probe_at.get_or_insert(now + self.probe_interval());
+        if due > now {
+            return None;
+        }
+        self.probes += 1;
+        self.flight.counters.window_probes += 1;
+        self.probe_at = Some(now + self.probe_interval());
+        let (start, fin) = (self.flight.una, self.flight.una == self.written);
+        self.probed_to = start + 1;
+        Some(Piece { start, len: u64::from(!fin), fin })
+    }
+
+    /// What is offered is worth a segment, full or all that there is, or half of what the peer ever offered.
+    fn window_takes_a_segment(&self) -> bool {
+        let flight = &self.flight;
+        let offered = flight.edge.saturating_sub(flight.una);
+        let waiting = flight.end - flight.una;
+        offered > 0 && (offered >= flight.mss.min(waiting) || offered >= (self.window_max / 2).max(1))
+    }
+
+    fn probe_interval(&self) -> Duration {
+        let factor = 1 << self.probes.min(6);
+        // 4.4BSD bounds the persist timer to 5..60 s; RFC 9293 s3.8.6.1 asks for the RTO and exponential growth.
+        (self.flight.rto.timeout() * factor).min(Duration::from_secs(60))
+    }
+
+    /// When the sender wants to be asked again.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        [self.retransmit_at, self.recovery.deadline(), self.probe_at].into_iter().flatten().min()
+    }
+
+    /// Bytes believed to be in the network.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.recovery.in_flight(&self.flight)
+    }
+}
