@@ -44,8 +44,10 @@ pub struct Config {
     /// What the modem holds of packets for the PC, the one in transmission onto the LAN included: 10 KB, 7 packets, in
     /// the tuning paper's s5.1.
     pub modem_buffer: Capacity,
-    /// What the modem holds of packets for the headend, the one in transmission included.
-    pub up_queue: Capacity,
+    /// Where packets wait for the downstream channel.
+    pub down_queue: DropTail,
+    /// Where packets wait for the upstream channel, in the modem.
+    pub up_queue: DropTail,
 }
 
 impl Config {
@@ -59,7 +61,8 @@ impl Config {
             down_loss: None,
             up_loss: None,
             modem_buffer: Capacity::Unlimited,
-            up_queue: Capacity::Unlimited,
+            down_queue: DropTail::unlimited(),
+            up_queue: DropTail::unlimited(),
         }
     }
 }
@@ -82,16 +85,15 @@ impl Cable {
 
     /// An idle path.
     pub fn new(config: Config) -> Cable {
-        let link = |capacity, rate: Rate, loss, delay| {
-            Link::new(Box::new(DropTail::buffer(capacity)), Box::new(rate), loss, delay)
-        };
+        let link = |queue, rate: Rate, loss, delay| Link::new(Box::new(queue), Box::new(rate), loss, delay);
+        let modem_buffer = DropTail::buffer(config.modem_buffer);
         Cable {
             down: Pair {
-                first: link(Capacity::Unlimited, config.down, config.down_loss, config.delay),
-                second: link(config.modem_buffer, config.lan, None, Duration::ZERO),
+                first: link(config.down_queue, config.down, config.down_loss, config.delay),
+                second: link(modem_buffer, config.lan, None, Duration::ZERO),
             },
             up: Pair {
-                first: link(Capacity::Unlimited, config.lan, None, Duration::ZERO),
+                first: link(DropTail::unlimited(), config.lan, None, Duration::ZERO),
                 second: link(config.up_queue, config.up, config.up_loss, config.delay),
             },
         }

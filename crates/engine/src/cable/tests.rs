@@ -100,7 +100,7 @@ fn whatever_is_sent_keeps_its_order_and_is_accounted_for_on_every_link() {
             down_loss: loss("down"),
             up_loss: loss("up"),
             modem_buffer: Capacity::Packets(5),
-            up_queue: Capacity::Bytes(Bytes::new(4_000)),
+            up_queue: DropTail::buffer(Capacity::Bytes(Bytes::new(4_000))),
             ..Config::papers()
         });
         let mut rng = Rng::named(seed, "traffic");
