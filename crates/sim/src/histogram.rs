@@ -33,6 +33,11 @@ impl Histogram {
         self.min
     }
 
+    /// The smallest duration and the quantiles 50, 95 and 99 per cent.
+    pub fn summary(&self) -> Option<[Duration; 4]> {
+        Some([self.min?, self.quantile(50)?, self.quantile(95)?, self.quantile(99)?])
+    }
+
     /// The middle of the bucket in which the smallest duration lies that is not below `percent` per cent of all.
     pub fn quantile(&self, percent: u64) -> Option<Duration> {
         let rank = (self.count * percent).div_ceil(100).max(1);

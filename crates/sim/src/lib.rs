@@ -1,8 +1,11 @@
 //! Virtual time: hosts, traffic, scenario files, sweeps, results and traces.
 
 pub mod histogram;
+pub mod host;
 pub mod pcapng;
 pub mod results;
 pub mod router;
 pub mod scenario;
 pub mod trace;
+pub mod traffic;
+pub mod world;

@@ -1,0 +1,180 @@
+//! One end of a flow: a connection, what is written to it and what has been seen of it.
+
+use headend_engine::packet::Endpoint;
+use headend_engine::tcp::connection::{Connection, Output, State};
+use headend_engine::tcp::segment::Segment;
+use headend_engine::time::Time;
+use headend_engine::units::Bytes;
+
+use crate::histogram::Histogram;
+use crate::trace::Sample;
+use crate::traffic::Application;
+
+/// One end of a flow.
+#[derive(Debug)]
+pub(crate) struct End {
+    setup: Setup,
+    started: bool,
+    /// The connection was established and the application could begin.
+    opened: bool,
+    closed: bool,
+    ended: bool,
+    pub(crate) record: Record,
+}
+
+/// What an end is to do.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    /// Never polled before.
+    pub(crate) connection: Connection,
+    pub(crate) application: Application,
+    pub(crate) peer: Endpoint,
+    /// When the connection opens and the application begins.
+    pub(crate) start: Time,
+    /// Bytes to read in all; `Bytes::MAX` for a flow without end.
+    pub(crate) expected: Bytes,
+    pub(crate) closing: Closing,
+    /// Record a time series of the sender's state.
+    pub(crate) series: bool,
+}
+
+/// When an end closes its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closing {
+    /// Not at all: the connection has neither beginning nor end, as in ns.
+    Never,
+    /// After its last byte.
+    AfterWriting,
+    /// After the peer.
+    AfterPeer,
+}
+
+/// What an end has seen.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    /// Bytes read by the application.
+    pub(crate) read: Bytes,
+    /// Bytes written by the application.
+    pub(crate) written: Bytes,
+    /// Bytes of all packets that arrived, as on the wire.
+    pub(crate) wire: Bytes,
+    /// When the last expected byte was read.
+    pub(crate) all_read: Option<Time>,
+    /// When the last byte written was acknowledged.
+    pub(crate) all_acked: Option<Time>,
+    /// When the connection failed.
+    pub(crate) failed: Option<Time>,
+    pub(crate) rtt: Histogram,
+    pub(crate) cwnd_max: Bytes,
+    pub(crate) series: Option<Vec<Sample>>,
+}
+
+impl End {
+    pub(crate) fn new(setup: Setup) -> End {
+        let series = setup.series.then(Vec::new);
+        End {
+            setup,
+            started: false,
+            opened: false,
+            closed: false,
+            ended: false,
+            record: Record { series, ..Record::default() },
+        }
+    }
+
+    pub(crate) fn peer(&self) -> Endpoint {
+        self.setup.peer
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.setup.connection
+    }
+
+    /// A segment arrived in a packet of `len` bytes. The application reads what it brought, and may answer.
+    pub(crate) fn receive(&mut self, now: Time, segment: &Segment, len: Bytes) {
+        let Setup { connection, application, .. } = &mut self.setup;
+        connection.receive(now, segment);
+        if let Some(rtt) = connection.take_rtt() {
+            self.record.rtt.record(rtt);
+        }
+        let read = connection.read(Bytes::MAX);
+        self.record.wire += len;
+        self.record.read += read;
+        if self.opened {
+            self.record.written += application.act(connection, read);
+        }
+    }
+
+    /// What the connection wants now, after the application has written what it could.
+    pub(crate) fn poll(&mut self, now: Time) -> Output {
+        let Setup { connection, application, start, closing, .. } = &mut self.setup;
+        if !self.started {
+            if now < *start {
+                return Output::Wait(Some(*start));
+            }
+            self.started = true;
+            if connection.is_established() {
+                self.opened = true;
+                self.record.written += application.act(connection, Bytes::ZERO);
+            }
+        }
+        loop {
+            let closes = match closing {
+                Closing::Never => false,
+                Closing::AfterWriting => true,
+                Closing::AfterPeer => connection.state() == State::CloseWait,
+            };
+            if closes && !self.closed && application.has_written_all() {
+                connection.close();
+                self.closed = true;
+            }
+            match connection.poll(now) {
+                // The application hears of the connection once the hand-shake's last ACK has left, and writes then.
+                Output::Wait(_) if !self.opened && connection.is_established() => {
+                    self.opened = true;
+                    self.record.written += application.act(connection, self.record.read);
+                }
+                Output::Wait(wake) if self.opened && application.writes_in_pieces() => {
+                    let written = application.act(connection, Bytes::ZERO);
+                    if written == Bytes::ZERO {
+                        return Output::Wait(wake);
+                    }
+                    self.record.written += written;
+                }
+                output => return output,
+            }
+        }
+    }
+
+    /// Notes what has come about by `now`; true once, when this end is over: all is read and acknowledged and, if the
+    /// connection closes, closed; or it failed. To be called when the connection waits.
+    pub(crate) fn has_just_ended(&mut self, now: Time) -> bool {
+        if let Some(state) = self.setup.connection.snapshot() {
+            self.record.cwnd_max = self.record.cwnd_max.max(state.cwnd);
+            if let Some(series) = &mut self.record.series {
+                let sample = Sample::of(now, &state);
+                if series.last().is_none_or(|last| !last.says_the_same(&sample)) {
+                    series.push(sample);
+                }
+            }
+        }
+        if self.ended || !self.started {
+            return false;
+        }
+        let Setup { connection, application, expected, closing, .. } = &self.setup;
+        let record = &mut self.record;
+        if record.all_read.is_none() && record.read >= *expected {
+            record.all_read = Some(now);
+        }
+        if record.all_acked.is_none() && application.has_written_all() && connection.acknowledged() == record.written {
+            record.all_acked = Some(now);
+        }
+        if connection.fault().is_some() {
+            record.failed = Some(now);
+            self.ended = true;
+        } else if record.all_read.is_some() && record.all_acked.is_some() {
+            self.ended = *closing == Closing::Never || matches!(connection.state(), State::Closed | State::TimeWait);
+        }
+        self.ended
+    }
+}

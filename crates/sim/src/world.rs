@@ -1,0 +1,189 @@
+//! A scenario as a graph in virtual time: built, run by jumping from event to event, and read out at the end.
+
+mod build;
+mod collect;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::cell::Cell;
+use std::fmt;
+use std::rc::Rc;
+
+use headend_engine::cable::Cable;
+use headend_engine::graph::Graph;
+use headend_engine::link::Link;
+use headend_engine::node::{Node, Port, Step};
+use headend_engine::packet::{Endpoint, Packet};
+use headend_engine::time::Time;
+use headend_engine::units::Bytes;
+
+use crate::host::Host;
+use crate::results::RunOutcome;
+use crate::router::Router;
+use crate::trace::RunTrace;
+
+/// Events between two looks at whether to stop.
+const LOOK_EVERY: u32 = 1 << 14;
+
+/// One run of a scenario, ready to start.
+#[derive(Debug)]
+pub struct World {
+    /// First the scenario's nodes, then its links.
+    graph: Graph<Piece>,
+    nodes: Vec<String>,
+    links: Vec<WiredLink>,
+    flows: Vec<Instance>,
+    /// Ends of flows that are still under way.
+    live: Rc<Cell<usize>>,
+    limit: Time,
+    seed: u64,
+    run: u32,
+    trace: bool,
+}
+
+/// What a world is made of. A `match`, not a virtual call: this is the innermost loop.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a world has few pieces, and each is in constant use")]
+enum Piece {
+    Link(Link),
+    Cable(Cable),
+    Host(Host),
+    Router(Router),
+}
+
+/// A link of the scenario and where it is in the graph.
+#[derive(Debug)]
+struct WiredLink {
+    name: String,
+    /// The nodes that it joins, as the scenario gives them.
+    between: [usize; 2],
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// The two directions of a plain link, from the first node of `between` and back.
+    Plain([usize; 2]),
+    Cable(usize),
+}
+
+/// One instance of a flow.
+#[derive(Debug)]
+struct Instance {
+    flow: String,
+    instance: u32,
+    /// `None` for a flow without end.
+    bytes: Option<Bytes>,
+    /// Bytes that arrive at the receiver before those of the file: a response header.
+    header: Bytes,
+    start: Time,
+    sender: Endpoint,
+    receiver: Endpoint,
+    /// Initial sequence numbers of the two.
+    isn: [u32; 2],
+}
+
+/// Why a scenario cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// Addresses are 16 bits long.
+    TooManyNodes(usize),
+    /// A flow begins or ends at a router.
+    NotAHost {
+        /// The flow.
+        flow: String,
+        /// The node.
+        node: String,
+    },
+    /// A flow's ends are not connected.
+    NoRoute {
+        /// The flow.
+        flow: String,
+        /// Where it begins.
+        from: String,
+        /// Where it should lead.
+        to: String,
+    },
+    /// A host has an end of more flows than it has ports.
+    TooManyFlows {
+        /// The host.
+        node: String,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::TooManyNodes(nodes) => write!(f, "nodes: there are {nodes}, and at most 65536 are possible"),
+            Error::NotAHost { flow, node } => {
+                write!(f, "flows.{flow}: {node} is a router, and only hosts send and receive")
+            }
+            Error::NoRoute { flow, from, to } => {
+                write!(f, "flows.{flow}: no links lead from {from} to {to} through routers alone")
+            }
+            Error::TooManyFlows { node } => {
+                write!(
+                    f,
+                    "nodes.{node}: more flows than ports: at most 64512 flow instances may begin or end at a host"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl World {
+    /// Runs until all flows have ended or time is up. `stopped` is asked now and then whether to give up: then there is
+    /// no outcome. `point` is noted in the outcome.
+    ///
+    /// # Panics
+    /// If an invariant does not hold at the end: packets conserved and Little's law on every link, bytes conserved in
+    /// every flow.
+    pub fn run(mut self, point: usize, stopped: &dyn Fn() -> bool) -> Option<(RunOutcome, Option<RunTrace>)> {
+        let mut now = Time::ZERO;
+        let mut countdown = LOOK_EVERY;
+        loop {
+            let Step::Wait(next) = self.graph.poll(now) else { unreachable!("no port of a world faces outside") };
+            if self.live.get() == 0 {
+                break;
+            }
+            match next {
+                Some(next) if next <= self.limit => now = next,
+                // Nothing more will happen in time.
+                _ => {
+                    now = self.limit;
+                    break;
+                }
+            }
+            countdown -= 1;
+            if countdown == 0 {
+                if stopped() {
+                    return None;
+                }
+                countdown = LOOK_EVERY;
+            }
+        }
+        Some(self.collect(point, now))
+    }
+}
+
+impl Node for Piece {
+    fn receive(&mut self, now: Time, port: Port, packet: Packet) {
+        match self {
+            Piece::Link(link) => link.receive(now, port, packet),
+            Piece::Cable(cable) => cable.receive(now, port, packet),
+            Piece::Host(host) => host.receive(now, port, packet),
+            Piece::Router(router) => router.receive(now, port, packet),
+        }
+    }
+
+    fn poll(&mut self, now: Time) -> Step {
+        match self {
+            Piece::Link(link) => link.poll(now),
+            Piece::Cable(cable) => cable.poll(now),
+            Piece::Host(host) => host.poll(now),
+            Piece::Router(router) => router.poll(now),
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! From a scenario to a wired graph. Every component's generator is named after it, so that adding an unrelated one
+//! changes no draw.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use headend_engine::cable::{Cable, Capacity, Config};
+use headend_engine::graph::Graph;
+use headend_engine::link::Link;
+use headend_engine::link::loss::{Bernoulli, Bit, GilbertElliott, List, Loss};
+use headend_engine::link::queue::DropTail;
+use headend_engine::node::Port;
+use headend_engine::packet::Endpoint;
+use headend_engine::rng::Rng;
+use headend_engine::tcp::connection::{Connection, End};
+use headend_engine::tcp::personality::Personality;
+use headend_engine::time::{Duration, Time};
+use headend_engine::units::Bytes;
+
+use super::{Error, Instance, Piece, Place, WiredLink, World};
+use crate::host::{Closing, Host, Setup};
+use crate::router::{Router, Routes};
+use crate::scenario::{self, Direction, Flow, FlowKind, LinkKind, LossSpec, NodeKind, QueueSpec, Scenario};
+use crate::traffic::{Application, Server};
+
+/// A host's clocks have run for up to so long before the run begins: a multiple of the usual ticks.
+const BOOTED_BEFORE_MAX: Duration = Duration::from_secs(3_600);
+
+impl World {
+    /// Builds run `run` of `scenario`, which uses the seed `scenario.seed + run`. With `trace`, it records what
+    /// [`Traces`](crate::trace::Traces) shows.
+    ///
+    /// # Errors
+    /// If a flow's ends are no hosts or do not reach each other, or if there are too many of something.
+    pub fn build(scenario: &Scenario, run: u32, trace: bool) -> Result<World, Error> {
+        let seed = scenario.seed.wrapping_add(u64::from(run));
+        if scenario.nodes.len() > usize::from(u16::MAX) + 1 {
+            return Err(Error::TooManyNodes(scenario.nodes.len()));
+        }
+        let live = Rc::new(Cell::new(0));
+        let mut graph = Graph::new();
+        let topology = Topology::of(scenario);
+        for (node, spec) in scenario.nodes.iter().enumerate() {
+            let routes = topology.routes(node);
+            graph.add(match &spec.kind {
+                NodeKind::Router => Piece::Router(Router::new(routes)),
+                NodeKind::Host { personality, .. } => {
+                    Piece::Host(Host::new(node as u16, (**personality).clone(), routes, live.clone(), trace))
+                }
+            });
+        }
+        let links = wire(scenario, seed, trace, &mut graph);
+        let mut flows = Vec::new();
+        for flow in &scenario.flows {
+            for instance in 0..flow.count {
+                flows.push(join(scenario, seed, trace, &mut graph, flow, instance)?);
+            }
+        }
+        Ok(World {
+            graph,
+            nodes: scenario.nodes.iter().map(|node| node.name.clone()).collect(),
+            links,
+            flows,
+            live,
+            limit: Time::ZERO + scenario.duration,
+            seed,
+            run,
+            trace,
+        })
+    }
+}
+
+/// The network as its links join it.
+struct Topology {
+    /// For each node, the nodes at the far ends of its links, in the order of the file: port k leads along the k-th.
+    neighbours: Vec<Vec<usize>>,
+    passes_on: Vec<bool>,
+}
+
+impl Topology {
+    fn of(scenario: &Scenario) -> Topology {
+        let mut neighbours = vec![Vec::new(); scenario.nodes.len()];
+        for link in &scenario.links {
+            let [a, b] = link.between;
+            neighbours[a].push(b);
+            neighbours[b].push(a);
+        }
+        let passes_on = scenario.nodes.iter().map(|node| matches!(node.kind, NodeKind::Router)).collect();
+        Topology { neighbours, passes_on }
+    }
+
+    /// The ways with the fewest links from `node` to every other, through routers; of several, the one by the link that
+    /// the file names first.
+    fn routes(&self, node: usize) -> Routes {
+        let mut routes: Routes = vec![None; self.neighbours.len()];
+        let mut reached = VecDeque::from([(node, None)]);
+        while let Some((at, first)) = reached.pop_front() {
+            if at != node && !self.passes_on[at] {
+                continue;
+            }
+            for (port, &next) in self.neighbours[at].iter().enumerate() {
+                if next != node && routes[next].is_none() {
+                    routes[next] = first.or(Some(Port(port as u16)));
+                    reached.push_back((next, routes[next]));
+                }
+            }
+        }
+        routes
+    }
+}
+
+/// Adds the links to the graph and wires them to the nodes.
+fn wire(scenario: &Scenario, seed: u64, trace: bool, graph: &mut Graph<Piece>) -> Vec<WiredLink> {
+    let mut next_port = vec![0; scenario.nodes.len()];
+    let mut wired = Vec::new();
+    for link in &scenario.links {
+        let [a, b] = link.between.map(|node| {
+            next_port[node] += 1;
+            (node, Port(next_port[node] - 1))
+        });
+        let place = match &link.kind {
+            LinkKind::Plain { there, back } => {
+                Place::Plain([(there, a, b, "there"), (back, b, a, "back")].map(|(direction, from, to, name)| {
+                    let mut piece = plain_link(direction, seed, &format!("links/{}/{name}/loss", link.name));
+                    if trace {
+                        piece.record_discards();
+                    }
+                    let index = graph.add(Piece::Link(piece));
+                    graph.wire(from.0, from.1, index, Port(0));
+                    graph.wire(index, Port(1), to.0, to.1);
+                    index
+                }))
+            }
+            LinkKind::Cable(spec) => {
+                let mut piece = cable(spec, seed, &link.name);
+                if trace {
+                    piece.links_mut().into_iter().for_each(|link| link.record_discards());
+                }
+                let index = graph.add(Piece::Cable(piece));
+                for (node, side) in [(a, Cable::HEADEND), (b, Cable::PC)] {
+                    graph.wire(node.0, node.1, index, side);
+                    graph.wire(index, side, node.0, node.1);
+                }
+                Place::Cable(index)
+            }
+        };
+        wired.push(WiredLink { name: link.name.clone(), between: link.between, place });
+    }
+    wired
+}
+
+fn plain_link(direction: &Direction, seed: u64, loss_name: &str) -> Link {
+    let loss = loss(&direction.loss, seed, loss_name);
+    Link::new(Box::new(queue(direction.queue)), Box::new(direction.rate), loss, direction.delay)
+}
+
+fn cable(spec: &scenario::Cable, seed: u64, name: &str) -> Cable {
+    Cable::new(Config {
+        down: spec.down.rate,
+        up: spec.up.rate,
+        lan: spec.lan,
+        delay: spec.delay,
+        down_loss: loss(&spec.down.loss, seed, &format!("links/{name}/down/loss")),
+        up_loss: loss(&spec.up.loss, seed, &format!("links/{name}/up/loss")),
+        modem_buffer: match spec.modem_buffer {
+            QueueSpec::Unlimited => Capacity::Unlimited,
+            QueueSpec::Packets(packets) => Capacity::Packets(packets),
+            QueueSpec::Bytes(bytes) => Capacity::Bytes(bytes),
+        },
+        down_queue: queue(spec.down.queue),
+        up_queue: queue(spec.up.queue),
+    })
+}
+
+fn queue(spec: QueueSpec) -> DropTail {
+    match spec {
+        QueueSpec::Unlimited => DropTail::unlimited(),
+        QueueSpec::Packets(packets) => DropTail::packets(packets),
+        QueueSpec::Bytes(bytes) => DropTail::bytes(bytes),
+    }
+}
+
+fn loss(spec: &LossSpec, seed: u64, name: &str) -> Option<Box<dyn Loss>> {
+    let rng = || Rng::named(seed, name);
+    Some(match *spec {
+        LossSpec::None => return None,
+        LossSpec::Bernoulli(chance) => Box::new(Bernoulli::new(chance, rng())),
+        LossSpec::Bit(chance) => Box::new(Bit::new(chance, rng())),
+        LossSpec::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {
+            Box::new(GilbertElliott::new(good_to_bad, bad_to_good, loss_good, loss_bad, rng()))
+        }
+        LossSpec::List(ref numbers) => Box::new(List::new(numbers.clone())),
+    })
+}
+
+/// The two ends of a flow before their connections are made.
+struct Ends {
+    sender: Plan,
+    receiver: Plan,
+    header: Bytes,
+}
+
+struct Plan {
+    opening: Opening,
+    application: Application,
+    expected: Bytes,
+    closing: Closing,
+}
+
+#[derive(Clone, Copy)]
+enum Opening {
+    Active,
+    Passive,
+    /// The connection is established beforehand.
+    Beforehand,
+}
+
+/// What the applications of a flow do with a transfer of `transfer` bytes (`Bytes::MAX` for one without end).
+fn plan(kind: FlowKind, transfer: Bytes) -> Ends {
+    let source = Application::Source { left: transfer };
+    let sender = |opening, closing| Plan { opening, application: source.clone(), expected: Bytes::ZERO, closing };
+    let sink = |opening, closing| Plan { opening, application: Application::Sink, expected: transfer, closing };
+    match kind {
+        FlowKind::Bulk { handshake: false } => Ends {
+            sender: sender(Opening::Beforehand, Closing::Never),
+            receiver: sink(Opening::Beforehand, Closing::Never),
+            header: Bytes::ZERO,
+        },
+        // For an FTP `get` it is the server that opens the data connection (RFC 959 s3.2; tuning paper s6.1).
+        FlowKind::Bulk { handshake: true } | FlowKind::FtpGet => Ends {
+            sender: sender(Opening::Active, Closing::AfterWriting),
+            receiver: sink(Opening::Passive, Closing::AfterPeer),
+            header: Bytes::ZERO,
+        },
+        FlowKind::HttpGet { request, header, header_apart } => Ends {
+            sender: Plan {
+                opening: Opening::Passive,
+                application: Application::Server(Server {
+                    request,
+                    header,
+                    header_apart,
+                    file: transfer,
+                    hand: Bytes::ZERO,
+                }),
+                expected: request,
+                closing: Closing::AfterWriting,
+            },
+            receiver: Plan {
+                opening: Opening::Active,
+                application: Application::Source { left: request },
+                expected: transfer + header,
+                closing: Closing::AfterPeer,
+            },
+            header,
+        },
+    }
+}
+
+/// Adds both ends of an instance of `flow` to their hosts.
+fn join(
+    scenario: &Scenario,
+    seed: u64,
+    trace: bool,
+    graph: &mut Graph<Piece>,
+    flow: &Flow,
+    instance: u32,
+) -> Result<Instance, Error> {
+    let name = |node: usize| scenario.nodes[node].name.clone();
+    let mut rng = Rng::named(seed, &format!("flows/{}/{instance}", flow.name));
+    let stagger = Duration::from_nanos(rng.below(flow.stagger.as_nanos().saturating_add(1)));
+    let start = Time::ZERO + flow.start + stagger;
+    let isn = [rng.bits() as u32, rng.bits() as u32];
+
+    let meet = |node: usize, other: usize| -> Result<(Personality, Endpoint), Error> {
+        let Piece::Host(host) = &graph.nodes()[node] else {
+            return Err(Error::NotAHost { flow: flow.name.clone(), node: name(node) });
+        };
+        if !host.reaches(other) {
+            return Err(Error::NoRoute { flow: flow.name.clone(), from: name(node), to: name(other) });
+        }
+        let at = host.next_endpoint().ok_or_else(|| Error::TooManyFlows { node: name(node) })?;
+        Ok((host.personality().clone(), at))
+    };
+    let (sender_tcp, sender_at) = meet(flow.from, flow.to)?;
+    let (receiver_tcp, receiver_at) = meet(flow.to, flow.from)?;
+
+    let phases = [flow.from, flow.to].map(|node| clock_phase(seed, &scenario.nodes[node].name));
+    // Ends that agreed beforehand: also to learn how large a full segment will be.
+    let agreed = Connection::pair(
+        End { personality: &sender_tcp, isn: isn[0], clock_phase: phases[0] },
+        End { personality: &receiver_tcp, isn: isn[1], clock_phase: phases[1] },
+    );
+    let mss = agreed.0.mss().get();
+    let transfer = match flow.bytes {
+        None => Bytes::MAX,
+        Some(bytes) if flow.whole_segments => Bytes::new(bytes.get().div_ceil(mss) * mss),
+        Some(bytes) => bytes,
+    };
+    let Ends { sender, receiver, header } = plan(flow.kind, transfer);
+    for (node, plan, peer, tcp, isn, phase, agreed) in [
+        (flow.from, sender, receiver_at, &sender_tcp, isn[0], phases[0], agreed.0),
+        (flow.to, receiver, sender_at, &receiver_tcp, isn[1], phases[1], agreed.1),
+    ] {
+        let connection = match plan.opening {
+            Opening::Active => Connection::connect(tcp, isn, phase),
+            Opening::Passive => Connection::listen(tcp, isn, phase),
+            Opening::Beforehand => agreed,
+        };
+        let Piece::Host(host) = graph.node_mut(node) else { unreachable!("both ends are hosts") };
+        host.add(Setup {
+            connection,
+            application: plan.application,
+            peer,
+            start: if matches!(plan.opening, Opening::Passive) { Time::ZERO } else { start },
+            expected: plan.expected,
+            closing: plan.closing,
+            series: trace && node == flow.from,
+        });
+    }
+    Ok(Instance {
+        flow: flow.name.clone(),
+        instance,
+        bytes: flow.bytes,
+        header,
+        start,
+        sender: sender_at,
+        receiver: receiver_at,
+        isn,
+    })
+}
+
+/// How long the clock of the host called `node` had been running when the run began.
+fn clock_phase(seed: u64, node: &str) -> Duration {
+    Duration::from_nanos(Rng::named(seed, &format!("nodes/{node}/clock")).below(BOOTED_BEFORE_MAX.as_nanos()))
+}

@@ -1,0 +1,248 @@
+//! What a run yields: rows read out of its hosts and links, the books checked on the way.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use headend_engine::cable;
+use headend_engine::link::{Discard, Stats};
+use headend_engine::packet::Endpoint;
+use headend_engine::tcp::connection::Fault;
+use headend_engine::time::Time;
+use headend_engine::units::Bytes;
+
+use super::{Instance, Piece, Place, World};
+use crate::host::{End, Host};
+use crate::pcapng::Capture;
+use crate::results::{FlowRow, Interner, LinkRow, RunOutcome};
+use crate::trace::{EndReader, Event, RunTrace, SeriesRow, What, read_event};
+
+/// Bytes of a packet that a capture stores: the largest IPv4 and TCP headers.
+const SNAP_LEN: u32 = 120;
+
+impl World {
+    /// What the run yields that ended at `end`.
+    pub(super) fn collect(mut self, point: usize, end: Time) -> (RunOutcome, Option<RunTrace>) {
+        let links = self.link_rows(end);
+        let flows = self.flows.iter().map(|instance| self.flow_row(instance, end)).collect();
+        let run = u64::from(self.run);
+        let outcome = RunOutcome { point, run, seed: self.seed, end_ns: end.as_nanos(), flows, links };
+        let trace = self.trace.then(|| self.run_trace());
+        (outcome, trace)
+    }
+
+    fn host(&self, node: usize) -> &Host {
+        let Piece::Host(host) = &self.graph.nodes()[node] else { panic!("flows begin and end at hosts") };
+        host
+    }
+
+    fn end(&self, at: Endpoint) -> &End {
+        self.host(usize::from(at.node)).end(at)
+    }
+
+    fn flow_row(&self, instance: &Instance, end: Time) -> FlowRow {
+        let (sender, receiver) = (self.end(instance.sender), self.end(instance.receiver));
+        conserve_bytes(instance, sender, receiver);
+        let since_start = |at: Time| at.since(instance.start).as_nanos();
+        let failed = [sender, receiver].into_iter().filter_map(|end| end.record.failed).min();
+        let delivered = receiver.record.read.saturating_sub(instance.header).min(instance.bytes.unwrap_or(Bytes::MAX));
+        let transferred = receiver.record.all_read;
+        let counters = sender.connection().counters();
+        FlowRow {
+            flow: instance.flow.clone(),
+            instance: u64::from(instance.instance),
+            bytes: instance.bytes.unwrap_or(delivered).get(),
+            start_ns: instance.start.as_nanos(),
+            transfer_ns: transferred.map(since_start),
+            acked_ns: sender.record.all_acked.map(since_start),
+            active_ns: since_start(transferred.or(failed).unwrap_or(end)),
+            delivered_bytes: delivered.get(),
+            wire_bytes: receiver.record.wire.get(),
+            timeouts: counters.timeouts,
+            fast_retransmits: counters.fast_retransmits,
+            segments_sent: counters.segments,
+            retransmits: counters.retransmits,
+            spurious: receiver.connection().duplicates_received(),
+            rtt_ns: sender.record.rtt.summary().map(|rtt| rtt.map(|rtt| rtt.as_nanos())),
+            cwnd_max_bytes: sender.record.cwnd_max.get(),
+            fault: fault(sender).or(fault(receiver)).unwrap_or_default().into(),
+        }
+    }
+
+    /// Closes the books of every link.
+    fn link_rows(&mut self, end: Time) -> Vec<LinkRow> {
+        let mut rows = Vec::new();
+        for i in 0..self.links.len() {
+            for (direction, stats) in self.close_books(i, end) {
+                rows.push(link_row(&self.links[i].name, direction, &stats));
+            }
+        }
+        rows
+    }
+}
+
+/// Checks that no byte of a flow came from nowhere, was read twice, or was taken for arrived when it was not.
+fn conserve_bytes(instance: &Instance, sender: &End, receiver: &End) {
+    for (from, to) in [(sender, receiver), (receiver, sender)] {
+        let (acknowledged, arrived) = (from.connection().acknowledged(), to.connection().received());
+        let (sent, read) = (from.connection().counters().bytes, to.record.read);
+        assert!(
+            acknowledged <= arrived && arrived == read && arrived.get() <= sent,
+            "flow {} {}: what is acknowledged ({acknowledged}) has arrived ({arrived}), what arrived was read ({read}), \
+             and it was sent ({sent}B)",
+            instance.flow,
+            instance.instance
+        );
+    }
+}
+
+/// The books and records of links.
+impl World {
+    /// Checks link `i` and yields what each of its directions counted.
+    fn close_books(&mut self, i: usize, end: Time) -> Vec<(String, Stats)> {
+        let link = &self.links[i];
+        match link.place {
+            Place::Plain(pieces) => {
+                let directions = self.directions(i);
+                let stats = pieces.map(|piece| match self.graph.node_mut(piece) {
+                    Piece::Link(link) => link.close_books(end),
+                    _ => unreachable!("a plain link is two links"),
+                });
+                directions.into_iter().zip(stats).collect()
+            }
+            Place::Cable(piece) => {
+                let Piece::Cable(cable) = self.graph.node_mut(piece) else { unreachable!("a cable is a cable") };
+                let stats = cable.links_mut().map(|link| link.close_books(end));
+                cable::LINKS.into_iter().map(str::to_owned).zip(stats).collect()
+            }
+        }
+    }
+
+    /// The names of the two directions of plain link `i`.
+    fn directions(&self, i: usize) -> [String; 2] {
+        let [a, b] = self.links[i].between.map(|node| self.nodes[node].as_str());
+        [format!("{a}->{b}"), format!("{b}->{a}")]
+    }
+
+    /// What link `i` did not deliver, by direction.
+    fn discards(&self, i: usize) -> Vec<(String, &[Discard])> {
+        match self.links[i].place {
+            Place::Plain(pieces) => {
+                let discards = pieces.map(|piece| match &self.graph.nodes()[piece] {
+                    Piece::Link(link) => link.discards(),
+                    _ => unreachable!("a plain link is two links"),
+                });
+                self.directions(i).into_iter().zip(discards).collect()
+            }
+            Place::Cable(piece) => {
+                let Piece::Cable(cable) = &self.graph.nodes()[piece] else { unreachable!("a cable is a cable") };
+                let discards = cable.links().map(|link| link.discards());
+                cable::LINKS.into_iter().map(str::to_owned).zip(discards).collect()
+            }
+        }
+    }
+}
+
+fn fault(end: &End) -> Option<&'static str> {
+    Some(match end.connection().fault()? {
+        Fault::Reset => "reset by the peer",
+        Fault::Refused => "refused by the peer",
+        Fault::TimedOut => "timed out",
+        Fault::Aborted => "aborted",
+    })
+}
+
+fn link_row(link: &str, direction: String, stats: &Stats) -> LinkRow {
+    LinkRow {
+        link: link.into(),
+        direction,
+        arrived: stats.arrived,
+        delivered: stats.delivered,
+        dropped: stats.dropped,
+        lost: stats.lost,
+        delivered_bytes: stats.delivered_bytes,
+        busy_ns: stats.busy.as_nanos(),
+        occupancy_packet_ns: stats.occupancy,
+        queue_max: stats.queued_max,
+        served: stats.served,
+        sojourn_ns: stats.sojourn,
+    }
+}
+
+/// To which flow an address belongs, and whether it is the sender's.
+type Owners = BTreeMap<Endpoint, (usize, bool)>;
+
+/// What was recorded, put in order.
+impl World {
+    fn run_trace(&self) -> RunTrace {
+        let mut names = Interner::default();
+        let mut events: Vec<(Arc<str>, Event)> = Vec::new();
+        let mut captures = Vec::new();
+        for (node, name) in self.nodes.iter().enumerate() {
+            if let Piece::Host(host) = &self.graph.nodes()[node] {
+                let place = names.intern(name);
+                let mut capture = Capture::new(name, SNAP_LEN);
+                for event in host.log() {
+                    capture.record(event.time, &event.packet);
+                    events.push((place.clone(), *event));
+                }
+                captures.push((place, capture));
+            }
+        }
+        for i in 0..self.links.len() {
+            for (direction, discards) in self.discards(i) {
+                let place = names.intern(&format!("{} {direction}", self.links[i].name));
+                events.extend(discards.iter().map(|discard| (place.clone(), event(discard))));
+            }
+        }
+        // Stable, so that what happens at one time stays in the order of nodes, and sending comes before losing.
+        events.sort_by_key(|(_, event)| event.time);
+
+        let (mut readers, owners) = self.readers(&mut names);
+        let mut flag_names = |flags: &str| names.intern(flags);
+        let packets = events
+            .iter()
+            .filter_map(|(place, event)| {
+                let &(flow, from_sender) = owners.get(&event.packet.src)?;
+                let [sender, receiver] = &mut readers[flow];
+                let (from, to) = if from_sender { (sender, receiver) } else { (receiver, sender) };
+                read_event(event, place, from, to, &mut flag_names)
+            })
+            .collect();
+        RunTrace { series: self.series(&mut names), packets, captures }
+    }
+
+    /// A reader for each end of each flow, and whose packets are whose.
+    fn readers(&self, names: &mut Interner) -> (Vec<[EndReader; 2]>, Owners) {
+        let mut owners = Owners::new();
+        let mut readers = Vec::new();
+        for (i, instance) in self.flows.iter().enumerate() {
+            owners.insert(instance.sender, (i, true));
+            owners.insert(instance.receiver, (i, false));
+            let mut reader = |at: Endpoint, isn| {
+                let host = names.intern(&self.nodes[usize::from(at.node)]);
+                EndReader::new(names.intern(&instance.flow), u64::from(instance.instance), host, isn)
+            };
+            readers.push([reader(instance.sender, instance.isn[0]), reader(instance.receiver, instance.isn[1])]);
+        }
+        (readers, owners)
+    }
+
+    fn series(&self, names: &mut Interner) -> Vec<SeriesRow> {
+        let mut rows = Vec::new();
+        for instance in &self.flows {
+            let flow = names.intern(&instance.flow);
+            let samples = self.end(instance.sender).record.series.as_deref().unwrap_or_default();
+            rows.extend(samples.iter().map(|&sample| SeriesRow {
+                flow: flow.clone(),
+                instance: u64::from(instance.instance),
+                sample,
+            }));
+        }
+        rows
+    }
+}
+
+fn event(discard: &Discard) -> Event {
+    let what = if discard.lost { What::Lost } else { What::Dropped };
+    Event { time: discard.time, what, packet: discard.packet }
+}
