@@ -1,5 +1,6 @@
 //! What runs yield: tables of equally long columns, each with a name that ends in its unit.
 
+mod folder;
 mod write;
 
 use std::sync::Arc;

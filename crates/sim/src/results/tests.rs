@@ -106,3 +106,21 @@ fn a_table_refuses_columns_of_different_length() {
     table.push("a", Column::U64(vec![1]));
     table.push("b", Column::U64(vec![1, 2]));
 }
+
+#[test]
+fn a_folder_of_results_is_whole_and_its_journal_gone() {
+    let place = std::env::temp_dir().join(format!("headend-{}-folder", std::process::id()));
+    let _ = std::fs::remove_dir_all(&place);
+    let (part, folder) = (place.join("out.part"), place.join("out"));
+    std::fs::create_dir_all(&part).unwrap();
+    std::fs::write(part.join("journal.jsonl"), "{}\n").unwrap();
+    results().write_folder(&part, &folder, "title = \"x\"\n").unwrap();
+    let mut names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["flows.csv", "links.csv", "scenario.toml"]);
+    assert!(!part.exists());
+    // What is there already is not overwritten.
+    assert!(results().write_folder(&part, &folder, "").is_err());
+    assert_eq!(std::fs::read_to_string(folder.join("scenario.toml")).unwrap(), "title = \"x\"\n");
+    std::fs::remove_dir_all(&place).unwrap();
+}

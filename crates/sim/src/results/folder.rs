@@ -1,0 +1,45 @@
+//! Results as a folder that is written whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use super::{Results, Table};
+
+impl Results {
+    /// Writes `flows.csv`, `links.csv`, and with traces `series.csv`, `packets.csv` and a capture for each host, run and
+    /// point, into the folder `part`, which may hold a journal and is renamed to `folder` when all is written.
+    /// `scenario` is stored beside them, so that the results can be had again.
+    ///
+    /// # Errors
+    /// If `folder` exists and is not empty, or something cannot be written; then `folder` is untouched.
+    pub fn write_folder(&self, part: &Path, folder: &Path, scenario: &str) -> io::Result<()> {
+        fs::create_dir_all(part)?;
+        write(&part.join("scenario.toml"), |out| out.write_all(scenario.as_bytes()))?;
+        write_table(&part.join("flows.csv"), &self.flows)?;
+        write_table(&part.join("links.csv"), &self.links)?;
+        if let Some(traces) = &self.traces {
+            write_table(&part.join("series.csv"), &traces.series)?;
+            write_table(&part.join("packets.csv"), &traces.packets)?;
+            for capture in &traces.captures {
+                let name = format!("point{}-run{}-{}.pcapng", capture.point, capture.run, capture.host);
+                write(&part.join(name), |out| out.write_all(&capture.pcapng))?;
+            }
+        }
+        match fs::remove_file(part.join(crate::sweep::JOURNAL)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        fs::rename(part, folder)
+    }
+}
+
+fn write_table(path: &Path, table: &Table) -> io::Result<()> {
+    write(path, |out| table.write_csv(out))
+}
+
+fn write(path: &Path, content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
+    let mut out = BufWriter::new(File::create(path)?);
+    content(&mut out)?;
+    out.into_inner()?.sync_all()
+}
