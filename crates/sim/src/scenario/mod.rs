@@ -1,9 +1,25 @@
 //! Scenario files: a network, its workload and what to vary, in TOML.
 
+mod document;
+mod error;
+pub mod fields;
 mod model;
+mod path;
+pub mod quantity;
+mod read;
+mod routes;
+mod setting;
+mod sweep;
+pub mod tcp;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
 
 use headend_engine::time::Duration;
 
+pub use document::{Document, FILE_BYTES_MAX};
+pub use error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
 pub use model::{Cable, Channel, Direction, Flow, FlowKind, Link, LinkKind, LossSpec, Node, NodeKind, QueueSpec};
 
 /// A network and a workload, every name resolved and every value checked.
@@ -27,6 +43,18 @@ pub struct Scenario {
     pub flows: Vec<Flow>,
     /// What to vary.
     pub sweep: Sweep,
+}
+
+impl Scenario {
+    /// Reads and checks a TOML file, every point of its sweep included.
+    pub fn load(path: &Path) -> Result<Scenario, Error> {
+        Document::load(path)?.scenario()
+    }
+
+    /// Reads and checks TOML text, every point of its sweep included; messages call it `name`.
+    pub fn parse(name: &str, text: &str) -> Result<Scenario, Error> {
+        Document::parse(name, text)?.scenario()
+    }
 }
 
 /// What to vary: every combination of the axes' values, the last axis fastest.
@@ -54,11 +82,4 @@ pub struct Point {
     pub settings: Vec<(String, String)>,
     /// The scenario with these values; its own sweep is empty.
     pub scenario: Scenario,
-}
-
-impl Sweep {
-    /// How many points: 1 without axes.
-    pub fn points(&self) -> usize {
-        self.axes.iter().map(|axis| axis.values.len()).product()
-    }
 }

@@ -169,3 +169,10 @@ pub enum FlowKind {
         header_apart: bool,
     },
 }
+
+impl FlowKind {
+    /// True if [`Flow::whole_segments`] is the flow's to choose.
+    pub(super) fn pads(&self) -> bool {
+        matches!(self, FlowKind::Bulk { .. } | FlowKind::FtpGet)
+    }
+}

@@ -1,0 +1,184 @@
+//! Every mistake in a scenario names the place, the field, what was found and what is allowed.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// More mistakes than this are counted, not listed.
+pub const MISTAKES_MAX: usize = 20;
+
+/// Why there is no scenario.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file could not be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The scenario, or what was asked to change in it, is wrong.
+    #[error("{0}")]
+    Wrong(Mistakes),
+}
+
+/// What is wrong with a scenario, in the order of reading; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistakes {
+    /// At most [`MISTAKES_MAX`].
+    pub listed: Vec<Mistake>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+/// One mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Where it was written.
+    pub place: Place,
+    /// The path of the field, as for `--set`; empty if the mistake is the whole file's.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+/// Where a value was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a file.
+    Line {
+        /// Its name.
+        file: Arc<str>,
+        /// The line, from 1; 0 for the whole file.
+        line: usize,
+    },
+    /// In a request from outside the file, quoted here.
+    Request(Arc<str>),
+}
+
+/// What is wrong with a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// The value is not of the kind that the field takes.
+    Value {
+        /// The value as written.
+        found: String,
+        /// What the field takes.
+        expected: String,
+    },
+    /// The field must be given and is not.
+    Missing {
+        /// What the field takes.
+        expected: String,
+    },
+    /// No such field, or nothing of that name.
+    Unknown {
+        /// What was named: "field", "node", ...
+        what: &'static str,
+        /// The allowed name that is nearest, if any is near.
+        nearest: Option<String>,
+        /// What is allowed here.
+        allowed: Vec<String>,
+    },
+    /// The values are each allowed, but not together.
+    Contradiction(String),
+    /// The text is not TOML, or not JSON.
+    Syntax(String),
+}
+
+impl Problem {
+    /// Nothing of the name `found`, with the nearest of `allowed`.
+    pub(crate) fn unknown<'a>(what: &'static str, found: &str, allowed: impl IntoIterator<Item = &'a str>) -> Problem {
+        let allowed: Vec<String> = allowed.into_iter().map(str::to_owned).collect();
+        Problem::Unknown { what, nearest: nearest(found, &allowed), allowed }
+    }
+}
+
+/// The candidate that a typing mistake or two away from `found` would be.
+fn nearest(found: &str, candidates: &[String]) -> Option<String> {
+    // A longer name is no slip of the pen, and the comparison takes time in the product of the lengths.
+    const NAME_MAX: usize = 64;
+    if found.len() > NAME_MAX {
+        return None;
+    }
+    let lower = found.to_lowercase();
+    let close = candidates.iter().filter(|name| name.len() <= NAME_MAX).map(|name| {
+        let distance = strsim::damerau_levenshtein(&lower, &name.to_lowercase());
+        (distance, name)
+    });
+    let (distance, name) = close.min_by_key(|(distance, _)| *distance)?;
+    (distance <= 1 + found.len() / 4).then(|| name.clone())
+}
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, mistake) in self.listed.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{mistake}")?;
+        }
+        if self.more > 0 {
+            write!(f, "\n... and {} more", self.more)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.place)?;
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        write!(f, "{}", self.problem)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Line { file, line: 0 } => f.write_str(file),
+            Place::Line { file, line } => write!(f, "{file}:{line}"),
+            Place::Request(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Value { found, expected } => write!(f, "found {found}, expected {expected}"),
+            Problem::Missing { expected } => write!(f, "missing, expected {expected}"),
+            Problem::Unknown { what, nearest, allowed } => {
+                write!(f, "no such {what}")?;
+                if let Some(nearest) = nearest {
+                    write!(f, "; did you mean \"{nearest}\"?")?;
+                }
+                allowed_list(f, allowed)
+            }
+            Problem::Contradiction(text) | Problem::Syntax(text) => f.write_str(text),
+        }
+    }
+}
+
+fn allowed_list(f: &mut fmt::Formatter<'_>, allowed: &[String]) -> fmt::Result {
+    // A network of a thousand nodes is not listed whole.
+    const LISTED_MAX: usize = 40;
+    if allowed.is_empty() {
+        return f.write_str("; there is none");
+    }
+    write!(f, "; allowed: {}", allowed[..allowed.len().min(LISTED_MAX)].join(", "))?;
+    if allowed.len() > LISTED_MAX {
+        write!(f, ", ... ({} in all)", allowed.len())?;
+    }
+    Ok(())
+}
+
+impl From<Mistake> for Error {
+    fn from(mistake: Mistake) -> Error {
+        Error::Wrong(Mistakes { listed: vec![mistake], more: 0 })
+    }
+}

@@ -1,0 +1,373 @@
+//! Every field a scenario may have, said once: the parser, `--set`, the JSON Schema and the reference page read this.
+
+use super::tcp;
+
+/// A table of a scenario and the fields it may have.
+#[derive(Debug)]
+pub struct Shape {
+    /// What one such table is called in messages.
+    pub name: &'static str,
+    /// The field that says which of the others apply, if there is one.
+    pub tag: Option<&'static str>,
+    /// The fields.
+    pub fields: fn() -> &'static [Field],
+}
+
+/// One field of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Its key.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// What holds without it.
+    pub absent: Absent,
+    /// The values of the table's tag with which it applies; empty for all.
+    pub only: &'static [&'static str],
+    /// What it means, in a sentence or two.
+    pub doc: &'static str,
+}
+
+/// What holds when a field is not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// It must be given.
+    Required,
+    /// This value, written as in the file (text without its quotes).
+    Is(&'static str),
+    /// Something else's value, in words.
+    Follows(&'static str),
+}
+
+/// What a field takes. Ranges include both ends.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// `true` or `false`.
+    Flag,
+    /// A whole number from `min` to `max`.
+    Count {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// A whole number from `min` to `max`, or a word.
+    CountOr {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+        /// The word.
+        word: &'static str,
+    },
+    /// A rate.
+    Rate,
+    /// A size of `min` to `max` bytes.
+    Size {
+        /// Smallest, in bytes.
+        min: u64,
+        /// Largest, in bytes.
+        max: u64,
+    },
+    /// A size of 1 to [`SIZE_BYTES_MAX`] bytes, or a word.
+    SizeOr(&'static str),
+    /// A span of time of `min` to `max` nanoseconds.
+    Span {
+        /// Shortest, in nanoseconds.
+        min: u64,
+        /// Longest, in nanoseconds.
+        max: u64,
+    },
+    /// A probability.
+    Chance,
+    /// One of some names.
+    Choice(fn() -> Vec<&'static str>),
+    /// The name of a built-in personality or of one under `personalities`.
+    Personality,
+    /// The name of a node.
+    Node,
+    /// The names of two nodes.
+    Pair,
+    /// How much may wait.
+    Queue,
+    /// Which packets are lost: a probability or a table.
+    Loss,
+    /// Packet numbers from 1.
+    Numbers,
+    /// A table.
+    Table(&'static Shape),
+    /// Tables of one shape, each under a name of the author's choice.
+    Named(&'static Shape),
+    /// Lists of values, each under the path of a field.
+    Sweep,
+}
+
+/// Slowest and fastest link, in bit/s.
+pub const RATE_BPS: std::ops::RangeInclusive<u64> = 1..=1_000_000_000_000;
+/// Largest transfer, queue or buffer: a petabyte.
+pub const SIZE_BYTES_MAX: u64 = 1_000_000_000_000_000;
+/// Most nodes, and most links: addresses have 16 bits, and a few are kept.
+pub const NODES_MAX: usize = 65_000;
+/// Most flow instances of a scenario.
+pub const FLOWS_MAX: u64 = 100_000;
+/// Longest name of a node, link, flow or personality.
+pub const NAME_BYTES_MAX: usize = 64;
+/// Most points of a sweep.
+pub const POINTS_MAX: usize = 100_000;
+/// Most nodes, links and flows of all points of a sweep together: they are all kept while it runs.
+pub const PARTS_MAX: usize = 2_000_000;
+/// Most runs of a sweep: points times runs of each.
+pub const RUNS_MAX: u64 = 10_000_000;
+
+const SECOND_NS: u64 = 1_000_000_000;
+const HOUR_NS: u64 = 3_600 * SECOND_NS;
+/// Longest run: a thousand hours of virtual time.
+const DURATION_NS_MAX: u64 = 1_000 * HOUR_NS;
+
+const DELAY: Kind = Kind::Span { min: 0, max: HOUR_NS };
+const CHANCE: Kind = Kind::Chance;
+
+const fn field(name: &'static str, kind: Kind, absent: Absent, doc: &'static str) -> Field {
+    Field { name, kind, absent, only: &[], doc }
+}
+
+const fn field_of(
+    only: &'static [&'static str],
+    name: &'static str,
+    kind: Kind,
+    absent: Absent,
+    doc: &'static str,
+) -> Field {
+    Field { name, kind, absent, only, doc }
+}
+
+use Absent::{Follows, Is, Required};
+
+/// The top level of a file.
+pub static ROOT: Shape = Shape { name: "scenario", tag: None, fields: || ROOT_FIELDS };
+const ROOT_FIELDS: &[Field] = &[
+    field("title", Kind::Text, Is(""), "One line for people."),
+    field(
+        "seed",
+        // TOML's integers are signed.
+        Kind::Count { min: 0, max: i64::MAX as u64 - RUNS_MAX },
+        Is("1"),
+        "Seed of the first run. Run `r` of every point, from 0, uses `seed + r`.",
+    ),
+    field("runs", Kind::Count { min: 1, max: RUNS_MAX }, Is("1"), "Runs of every point, each with a seed of its own."),
+    field(
+        "duration",
+        Kind::Span { min: 1, max: DURATION_NS_MAX },
+        Is("1000s"),
+        "Limit in virtual time; a run ends earlier when every flow has ended.",
+    ),
+    field("nodes", Kind::Named(&NODE), Required, "Hosts and routers, by name."),
+    field("links", Kind::Named(&LINK), Required, "What joins the nodes, by name."),
+    field("flows", Kind::Named(&FLOW), Required, "Who sends what to whom, by name."),
+    field("personalities", Kind::Named(&PERSONALITY), Is("{}"), "Personalities of the scenario's own, by name."),
+    field("sweep", Kind::Sweep, Is("{}"), "Fields to vary: lists of values by path. Every combination is a point."),
+];
+
+/// A node.
+pub static NODE: Shape = Shape { name: "node", tag: Some("kind"), fields: || NODE_FIELDS };
+const HOST: &[&str] = &["host"];
+const NODE_FIELDS: &[Field] = &[
+    field(
+        "kind",
+        Kind::Choice(|| vec!["host", "router"]),
+        Is("host"),
+        "A host runs connections and applications; a router passes packets on.",
+    ),
+    field_of(HOST, "personality", Kind::Personality, Is("linux"), "The host's TCP, by name."),
+    field_of(
+        HOST,
+        "tcp",
+        Kind::Table(&tcp::SHAPE),
+        Is("{}"),
+        "What differs from the personality, on this host, as a sender and as a receiver.",
+    ),
+];
+
+/// A personality of the scenario's own.
+pub static PERSONALITY: Shape = Shape { name: "personality", tag: None, fields: tcp::with_base };
+
+/// A link.
+pub static LINK: Shape = Shape { name: "link", tag: Some("kind"), fields: || LINK_FIELDS };
+const PLAIN: &[&str] = &["plain"];
+const CABLE: &[&str] = &["cable"];
+const LINK_FIELDS: &[Field] = &[
+    field(
+        "kind",
+        Kind::Choice(|| vec!["plain", "cable"]),
+        Is("plain"),
+        "A plain link is a queue, a rate, losses and a delay in each direction. A cable link is the papers' path: \
+         two channels, a modem with a buffer and an Ethernet behind it.",
+    ),
+    field(
+        "between",
+        Kind::Pair,
+        Required,
+        "The two nodes it joins. The first is the headend's side of a cable link; the second the subscriber's.",
+    ),
+    field_of(PLAIN, "rate", Kind::Rate, Required, "How fast packets are served, from the first node to the second."),
+    field("delay", DELAY, Is("0s"), "Propagation one way, the same in each direction."),
+    field_of(
+        PLAIN,
+        "queue",
+        Kind::Queue,
+        Is("unlimited"),
+        "How much may wait for service; the packet in service is not counted. What does not fit is dropped.",
+    ),
+    field_of(PLAIN, "loss", Kind::Loss, Is("0%"), "Packets lost on the medium, after service."),
+    field_of(PLAIN, "back", Kind::Table(&BACK), Is("{}"), "What differs from the second node to the first."),
+    field_of(CABLE, "down", Kind::Table(&CHANNEL), Required, "The downstream channel, headend to modem."),
+    field_of(CABLE, "up", Kind::Table(&CHANNEL), Required, "The upstream channel, modem to headend."),
+    field_of(
+        CABLE,
+        "modem_buffer",
+        Kind::Queue,
+        Is("unlimited"),
+        "The modem's buffer towards the Ethernet; the packet in transmission is counted. What does not fit is dropped.",
+    ),
+    field_of(CABLE, "lan", Kind::Rate, Is("10Mbit/s"), "The Ethernet between modem and subscriber, each direction."),
+];
+
+/// The other direction of a plain link.
+pub static BACK: Shape = Shape { name: "direction", tag: None, fields: || BACK_FIELDS };
+const BACK_FIELDS: &[Field] = &[
+    field("rate", Kind::Rate, Follows("the link's `rate`"), "How fast packets are served."),
+    field("delay", DELAY, Follows("the link's `delay`"), "Propagation."),
+    field("queue", Kind::Queue, Follows("the link's `queue`"), "How much may wait for service."),
+    field("loss", Kind::Loss, Follows("the link's `loss`"), "Packets lost on the medium, after service."),
+];
+
+/// A channel of a cable link.
+pub static CHANNEL: Shape = Shape { name: "channel", tag: None, fields: || CHANNEL_FIELDS };
+const CHANNEL_FIELDS: &[Field] = &[
+    field("rate", Kind::Rate, Required, "How fast packets are served."),
+    field(
+        "queue",
+        Kind::Queue,
+        Is("unlimited"),
+        "How much may wait before the channel; the packet in service is not counted.",
+    ),
+    field("loss", Kind::Loss, Is("0%"), "Packets lost on the channel, after service."),
+];
+
+/// A loss that a single probability does not say.
+pub static LOSS: Shape = Shape { name: "loss", tag: Some("model"), fields: || LOSS_FIELDS };
+const BURSTS: &[&str] = &["gilbert-elliott"];
+const LOSS_FIELDS: &[Field] = &[
+    field(
+        "model",
+        Kind::Choice(|| vec!["bernoulli", "bit", "gilbert-elliott", "list"]),
+        Required,
+        "`bernoulli`: each packet with the same chance, as a probability alone says. `bit`: each bit with the same \
+         chance, and a packet with any of its bits. `gilbert-elliott`: in bursts. `list`: the packets named.",
+    ),
+    field_of(
+        &["bernoulli", "bit"],
+        "rate",
+        CHANCE,
+        Required,
+        "Chance of loss of a packet (`bernoulli`) or of a bit (`bit`).",
+    ),
+    field_of(BURSTS, "good_to_bad", CHANCE, Required, "Chance, at each packet, of leaving the good state."),
+    field_of(BURSTS, "bad_to_good", CHANCE, Required, "Chance, at each packet, of leaving the bad state."),
+    field_of(BURSTS, "loss_good", CHANCE, Is("0%"), "Chance of loss in the good state."),
+    field_of(BURSTS, "loss_bad", CHANCE, Is("100%"), "Chance of loss in the bad state."),
+    field_of(&["list"], "packets", Kind::Numbers, Required, "Numbers of the lost packets, from 1, as they pass."),
+];
+
+/// A flow.
+pub static FLOW: Shape = Shape { name: "flow", tag: Some("kind"), fields: || FLOW_FIELDS };
+const HTTP: &[&str] = &["http-get"];
+const FLOW_FIELDS: &[Field] = &[
+    field(
+        "kind",
+        Kind::Choice(|| vec!["bulk", "ftp-get", "http-get"]),
+        Is("bulk"),
+        "`bulk`: `from` connects and sends. `ftp-get`: the server `from` opens the data connection to its client `to` \
+         and sends. `http-get`: the client `to` connects to the server `from` and asks, and is answered on the same \
+         connection.",
+    ),
+    field("from", Kind::Node, Required, "The host that sends the data."),
+    field("to", Kind::Node, Required, "The host that receives the data."),
+    field(
+        "bytes",
+        Kind::SizeOr("unlimited"),
+        Is("unlimited"),
+        "How much data; `unlimited` lasts until the duration ends.",
+    ),
+    field_of(
+        &["bulk"],
+        "handshake",
+        Kind::Flag,
+        Is("true"),
+        "`false`: the connections are established beforehand, as in ns.",
+    ),
+    field_of(
+        &["bulk", "ftp-get"],
+        "whole_segments",
+        Kind::Flag,
+        Is("false"),
+        "The last segment is padded to a full one, as in ns; goodput counts `bytes`.",
+    ),
+    field("start", Kind::Span { min: 0, max: DURATION_NS_MAX }, Is("0s"), "When the flow starts."),
+    field(
+        "stagger",
+        Kind::Span { min: 0, max: DURATION_NS_MAX },
+        Is("0s"),
+        "Each instance starts later by a random time, uniform from zero to this.",
+    ),
+    field("count", Kind::Count { min: 1, max: FLOWS_MAX }, Is("1"), "How many of these flows there are."),
+    field_of(HTTP, "request", Kind::Size { min: 1, max: 1_000_000 }, Is("300B"), "Length of the request."),
+    field_of(
+        HTTP,
+        "header",
+        Kind::Size { min: 0, max: 1_000_000 },
+        Is("250B"),
+        "Length of the response header, sent before `bytes` and not counted in them.",
+    ),
+    field_of(
+        HTTP,
+        "header_apart",
+        Kind::Flag,
+        Is("true"),
+        "The header leaves in a segment of its own, as from the servers of 1996 (tuning paper, section 6.1).",
+    ),
+];
+
+/// All shapes with the heading under which the reference page has them.
+pub static ALL: &[(&str, &Shape)] = &[
+    ("top level", &ROOT),
+    ("nodes", &NODE),
+    ("tcp", &tcp::SHAPE),
+    ("personalities", &PERSONALITY),
+    ("links", &LINK),
+    ("back", &BACK),
+    ("down and up", &CHANNEL),
+    ("loss", &LOSS),
+    ("flows", &FLOW),
+];
+
+impl Shape {
+    /// The field of this name.
+    pub fn field(&self, name: &str) -> Option<&'static Field> {
+        (self.fields)().iter().find(|field| field.name == name)
+    }
+
+    /// The fields that apply when the tag has this value.
+    pub fn fields_with<'a>(&self, tag: Option<&'a str>) -> impl Iterator<Item = &'static Field> + use<'a> {
+        (self.fields)().iter().filter(move |field| tag.is_none_or(|tag| field.applies(tag)))
+    }
+}
+
+impl Field {
+    /// True if the field applies when the table's tag has this value.
+    pub fn applies(&self, tag: &str) -> bool {
+        self.only.is_empty() || self.only.contains(&tag)
+    }
+}

@@ -1,0 +1,475 @@
+//! From what is written to what is meant: a document becomes a scenario, or a list of all its mistakes.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use headend_engine::tcp::personality::Personality;
+use headend_engine::units::Chance;
+
+use super::document::{Data, Document, Table, Value};
+use super::error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
+use super::fields::{self, Absent, FLOWS_MAX, Field, Kind, NAME_BYTES_MAX, NODES_MAX, Shape};
+use super::model::{Cable, Channel, Direction, Flow, FlowKind, Link, LinkKind, LossSpec, Node, NodeKind};
+use super::routes::Routes;
+use super::setting::Setting;
+use super::tcp;
+use super::{Scenario, Sweep};
+
+/// Reads a document without its sweep.
+pub(super) fn scenario(document: &Document) -> Result<Scenario, Error> {
+    let log = Log::default();
+    let place = Place::Line { file: document.name.clone(), line: 0 };
+    let root = Section::open(&log, &fields::ROOT, String::new(), &place, &document.root);
+    let reader = Reader { personalities: personalities(&root), root };
+    let scenario = reader.scenario();
+    log.into_result(scenario)
+}
+
+/// Checks the name that an author gave to a node, link, flow or personality.
+fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(allowed)
+}
+
+/// The mistakes found so far.
+#[derive(Default)]
+pub(super) struct Log(RefCell<Vec<Mistake>>, Cell<usize>);
+
+impl Log {
+    pub(super) fn add(&self, place: &Place, field: String, problem: Problem) {
+        let mut listed = self.0.borrow_mut();
+        if listed.len() < MISTAKES_MAX {
+            listed.push(Mistake { place: place.clone(), field, problem });
+        } else {
+            self.1.set(self.1.get() + 1);
+        }
+    }
+
+    /// How many mistakes there are.
+    fn count(&self) -> usize {
+        self.0.borrow().len() + self.1.get()
+    }
+
+    pub(super) fn into_result<T>(self, value: T) -> Result<T, Error> {
+        let (listed, more) = (self.0.into_inner(), self.1.get());
+        if listed.is_empty() { Ok(value) } else { Err(Error::Wrong(Mistakes { listed, more })) }
+    }
+}
+
+/// A table of the document, read as its shape.
+struct Section<'a> {
+    log: &'a Log,
+    shape: &'static Shape,
+    /// Its path, with a dot at the end unless it is the top level.
+    prefix: String,
+    place: &'a Place,
+    table: &'a Table,
+    tag: Option<String>,
+    /// The table itself is a mistake and was reported: what it lacks is no further one.
+    muted: bool,
+}
+
+impl<'a> Section<'a> {
+    /// Opens a table, reads its tag and reports the fields that it may not have.
+    fn open(log: &'a Log, shape: &'static Shape, prefix: String, place: &'a Place, table: &'a Table) -> Section<'a> {
+        let mut section = Section { log, shape, prefix, place, table, tag: None, muted: false };
+        if let Some(tag) = shape.tag {
+            let before = log.count();
+            let value = section.setting(tag).text();
+            section.muted = log.count() > before;
+            section.tag = (!section.muted).then_some(value);
+        }
+        for (name, value) in &table.0 {
+            let Some(field) = shape.field(name) else {
+                let allowed = shape.fields_with(section.tag.as_deref()).map(|field| field.name);
+                section.wrong(name, &value.place, Problem::unknown("field", name, allowed));
+                continue;
+            };
+            if let (Some(tag_name), Some(tag)) = (shape.tag, section.tag.as_deref())
+                && !field.applies(tag)
+            {
+                let (what, only) = (shape.name, field.only.join("\" or \""));
+                let text = format!("only for a {what} with {tag_name} = \"{only}\"; this one has \"{tag}\"");
+                section.wrong(name, &value.place, Problem::Contradiction(text));
+            }
+        }
+        section
+    }
+
+    fn wrong(&self, field: &str, place: &Place, problem: Problem) {
+        self.log.add(place, format!("{}{field}", self.prefix), problem);
+    }
+
+    /// True if the field is written.
+    fn has(&self, name: &str) -> bool {
+        self.table.get(name).is_some()
+    }
+
+    fn place_of(&self, name: &str) -> &'a Place {
+        self.table.get(name).map_or(self.place, |value| &value.place)
+    }
+
+    fn field(&self, name: &str) -> &'static Field {
+        self.shape.field(name).unwrap_or_else(|| panic!("{} has no field {name}", self.shape.name))
+    }
+
+    /// The field's value, or what holds without it; after a mistake, a placeholder.
+    fn setting(&self, name: &str) -> Setting {
+        let field = self.field(name);
+        if let Some(value) = self.table.get(name) {
+            return field.kind.read(&value.data).unwrap_or_else(|expected| {
+                self.wrong(name, &value.place, Problem::Value { found: value.data.found(), expected });
+                field.kind.placeholder()
+            });
+        }
+        match field.absent {
+            Absent::Is(text) => default_setting(field, text),
+            Absent::Required => {
+                self.missing(name);
+                field.kind.placeholder()
+            }
+            Absent::Follows(_) => panic!("{name} follows something else; its reader must look there"),
+        }
+    }
+
+    fn missing(&self, name: &str) {
+        if !self.muted {
+            let problem = Problem::Missing { expected: self.field(name).kind.expected() };
+            self.wrong(name, self.place, problem);
+        }
+    }
+
+    /// The table under a field, or an empty one if it may be left out.
+    fn table_under(&self, name: &str, shape: &'static Shape) -> Section<'a> {
+        static NOTHING: Table = Table(Vec::new());
+        let prefix = format!("{}{name}.", self.prefix);
+        let is_required = self.field(name).absent == Absent::Required;
+        match self.table.get(name) {
+            Some(Value { place, data: Data::Table(table) }) => {
+                return Section::open(self.log, shape, prefix, place, table);
+            }
+            Some(value) => {
+                let expected = self.field(name).kind.expected();
+                self.wrong(name, &value.place, Problem::Value { found: value.data.found(), expected });
+            }
+            None if is_required => self.missing(name),
+            None => {}
+        }
+        Section { log: self.log, shape, prefix, place: self.place, table: &NOTHING, tag: None, muted: true }
+    }
+
+    /// The tables under a field of the kind [`Kind::Named`], in the file's order.
+    fn named(&self, name: &str) -> Vec<(&'a str, Section<'a>)> {
+        let Kind::Named(shape) = self.field(name).kind else { panic!("{name} holds no named tables") };
+        let Some(value) = self.table.get(name) else {
+            if self.field(name).absent == Absent::Required {
+                self.missing(name);
+            }
+            return Vec::new();
+        };
+        let Data::Table(tables) = &value.data else {
+            let expected = self.field(name).kind.expected();
+            self.wrong(name, &value.place, Problem::Value { found: value.data.found(), expected });
+            return Vec::new();
+        };
+        if tables.0.len() > NODES_MAX {
+            let (found, expected) = (format!("{} of them", tables.0.len()), format!("at most {NODES_MAX}"));
+            self.wrong(name, &value.place, Problem::Value { found, expected });
+            return Vec::new();
+        }
+        if tables.0.is_empty() && self.field(name).absent == Absent::Required {
+            self.missing(name);
+        }
+        let open = |(key, value): &'a (String, Value)| {
+            let path = format!("{name}.{key}");
+            if !is_name(key) {
+                let expected = format!("a name of letters, digits, - and _, at most {NAME_BYTES_MAX} long");
+                self.wrong(&path, &value.place, Problem::Value { found: Data::Text(key.clone()).found(), expected });
+                return None;
+            }
+            let Data::Table(table) = &value.data else {
+                let (found, expected) = (value.data.found(), format!("a table: [{path}]"));
+                self.wrong(&path, &value.place, Problem::Value { found, expected });
+                return None;
+            };
+            Some((key.as_str(), Section::open(self.log, shape, format!("{path}."), &value.place, table)))
+        };
+        tables.0.iter().filter_map(open).collect()
+    }
+}
+
+/// What holds without a field; the shapes' own texts are right, and a test reads them all.
+pub(super) fn default_setting(field: &Field, text: &str) -> Setting {
+    let data = match field.kind {
+        Kind::Flag => Data::Flag(text == "true"),
+        Kind::Count { .. } => Data::Integer(text.parse().expect("a default count is a number")),
+        Kind::CountOr { .. } => text.parse().map_or(Data::Text(text.into()), Data::Integer),
+        _ => Data::Text(text.into()),
+    };
+    field.kind.read(&data).unwrap_or_else(|expected| panic!("{}: the default {text:?} is not {expected}", field.name))
+}
+
+/// The scenario's own personalities.
+fn personalities<'a>(root: &Section<'a>) -> BTreeMap<&'a str, Personality> {
+    let mut all = BTreeMap::new();
+    for (name, section) in root.named("personalities") {
+        if tcp::names().contains(&name) {
+            let text = format!("\"{name}\" is a built-in personality; give this one a name of its own");
+            section.log.add(section.place, format!("personalities.{name}"), Problem::Contradiction(text));
+        }
+        let base = section.setting("base").text();
+        let base = Personality::named(&base).expect("a choice was checked against the registry");
+        all.insert(name, with_options(base, &section));
+    }
+    all
+}
+
+/// `personality` with the options that `section` gives.
+fn with_options(mut personality: Personality, section: &Section<'_>) -> Personality {
+    for option in tcp::OPTIONS {
+        if section.has(option.field.name) {
+            (option.set)(&mut personality, section.setting(option.field.name));
+        }
+    }
+    personality
+}
+
+struct Reader<'a> {
+    root: Section<'a>,
+    personalities: BTreeMap<&'a str, Personality>,
+}
+
+/// Nodes by name, with their indices.
+type Names<'a> = BTreeMap<&'a str, usize>;
+
+impl<'a> Reader<'a> {
+    fn scenario(&self) -> Scenario {
+        let root = &self.root;
+        let mut names = Names::new();
+        let mut nodes = Vec::new();
+        for (name, section) in root.named("nodes") {
+            names.insert(name, nodes.len());
+            nodes.push(self.node(name, &section));
+        }
+        let links: Vec<Link> =
+            root.named("links").iter().map(|(name, section)| self.link(name, section, &names)).collect();
+        self.check_links(&links, &nodes);
+        let routes = Routes::new(&nodes, &links);
+        let mut flows = Vec::new();
+        let mut instances = 0;
+        for (name, section) in root.named("flows") {
+            let flow = self.flow(name, &section, &names, &nodes);
+            instances += u64::from(flow.count);
+            if let (Some(from), Some(to)) = (nodes.get(flow.from), nodes.get(flow.to))
+                && self.root.log.count() == 0
+                && !routes.join(flow.from, flow.to)
+            {
+                let text = format!("no links lead from \"{}\" to \"{}\" over routers", from.name, to.name);
+                section.wrong("to", section.place_of("to"), Problem::Contradiction(text));
+            }
+            flows.push(flow);
+        }
+        if instances > FLOWS_MAX {
+            let (found, expected) = (format!("{instances} flows in all"), format!("at most {FLOWS_MAX}"));
+            root.wrong("flows", root.place_of("flows"), Problem::Value { found, expected });
+        }
+        Scenario {
+            title: root.setting("title").text(),
+            seed: root.setting("seed").count(),
+            runs: u32::try_from(root.setting("runs").count()).expect("the field's range fits 32 bits"),
+            duration: root.setting("duration").span(),
+            nodes,
+            links,
+            flows,
+            sweep: Sweep::default(),
+        }
+    }
+
+    fn node(&self, name: &str, section: &Section<'_>) -> Node {
+        let kind = match section.tag.as_deref() {
+            Some("router") => NodeKind::Router,
+            _ => {
+                let personality_name = section.setting("personality").text();
+                let known = Personality::named(&personality_name)
+                    .or_else(|| self.personalities.get(personality_name.as_str()).cloned());
+                let base = known.unwrap_or_else(|| {
+                    let own = self.personalities.keys().copied();
+                    let problem =
+                        Problem::unknown("personality", &personality_name, tcp::names().into_iter().chain(own));
+                    section.wrong("personality", section.place_of("personality"), problem);
+                    Personality::linux()
+                });
+                let tcp = section.table_under("tcp", &tcp::SHAPE);
+                let before = self.root.log.count();
+                let personality = with_options(base, &tcp);
+                if before == self.root.log.count()
+                    && let Some(text) = tcp::contradiction(&personality)
+                {
+                    section.wrong("tcp", section.place_of("tcp"), Problem::Contradiction(text));
+                }
+                NodeKind::Host { personality_name, personality: Box::new(personality) }
+            }
+        };
+        Node { name: name.to_owned(), kind }
+    }
+
+    fn link(&self, name: &str, section: &Section<'_>, names: &Names<'_>) -> Link {
+        let between = self.between(section, names);
+        let delay = section.setting("delay").span();
+        let kind = match section.tag.as_deref() {
+            Some("cable") => LinkKind::Cable(Cable {
+                down: channel(&section.table_under("down", &fields::CHANNEL)),
+                up: channel(&section.table_under("up", &fields::CHANNEL)),
+                delay,
+                modem_buffer: section.setting("modem_buffer").queue(),
+                lan: section.setting("lan").rate(),
+            }),
+            _ => {
+                let there = Direction {
+                    rate: section.setting("rate").rate(),
+                    delay,
+                    queue: section.setting("queue").queue(),
+                    loss: loss(section),
+                };
+                let differs = section.table_under("back", &fields::BACK);
+                let given = |field| differs.has(field).then(|| differs.setting(field));
+                let back = Direction {
+                    rate: given("rate").map_or(there.rate, |s| s.rate()),
+                    delay: given("delay").map_or(there.delay, |s| s.span()),
+                    queue: given("queue").map_or(there.queue, |s| s.queue()),
+                    loss: if differs.has("loss") { loss(&differs) } else { there.loss.clone() },
+                };
+                LinkKind::Plain { there, back }
+            }
+        };
+        Link { name: name.to_owned(), between, kind }
+    }
+
+    fn between(&self, section: &Section<'_>, names: &Names<'_>) -> [usize; 2] {
+        const NOWHERE: [usize; 2] = [usize::MAX; 2];
+        let Some(value) = section.table.get("between") else {
+            section.missing("between");
+            return NOWHERE;
+        };
+        let pair = match &value.data {
+            Data::List(items) => match items.as_slice() {
+                [Value { data: Data::Text(a), .. }, Value { data: Data::Text(b), .. }] => Some([a, b]),
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some([first, second]) = pair else {
+            let (found, expected) = (value.data.found(), Kind::Pair.expected());
+            section.wrong("between", &value.place, Problem::Value { found, expected });
+            return NOWHERE;
+        };
+        let ends = [first, second].map(|name| {
+            let end = names.get(name.as_str()).copied();
+            if end.is_none() {
+                let problem = Problem::unknown("node", name, names.keys().copied());
+                section.wrong("between", &value.place, problem);
+            }
+            end.unwrap_or(usize::MAX)
+        });
+        if first == second {
+            let text = format!("a link joins two nodes, and both of these are \"{first}\"");
+            section.wrong("between", &value.place, Problem::Contradiction(text));
+        }
+        ends
+    }
+
+    /// A packet takes the one link from a node to the next, so two links between the same nodes are a mistake.
+    fn check_links(&self, links: &[Link], nodes: &[Node]) {
+        let mut seen: BTreeMap<[usize; 2], &str> = BTreeMap::new();
+        for link in links {
+            let mut ends = link.between;
+            ends.sort_unstable();
+            let Some(other) = seen.insert(ends, &link.name) else { continue };
+            let [Some(a), Some(b)] = ends.map(|end| nodes.get(end)) else { continue };
+            let text = format!("joins \"{}\" and \"{}\", as links.{other} does already", a.name, b.name);
+            let all = self.root.table.get("links").and_then(Value::as_table);
+            let place = all.and_then(|all| all.get(&link.name)).map_or(self.root.place, |value| &value.place);
+            self.root.wrong(&format!("links.{}.between", link.name), place, Problem::Contradiction(text));
+        }
+    }
+
+    fn flow(&self, name: &str, section: &Section<'_>, names: &Names<'_>, nodes: &[Node]) -> Flow {
+        let from = self.host("from", section, names, nodes);
+        let to = self.host("to", section, names, nodes);
+        if from == to && from != usize::MAX {
+            let text = format!("a flow needs two hosts, and \"{}\" is `from` as well", nodes[to].name);
+            section.wrong("to", section.place_of("to"), Problem::Contradiction(text));
+        }
+        let kind = match section.tag.as_deref() {
+            Some("ftp-get") => FlowKind::FtpGet,
+            Some("http-get") => FlowKind::HttpGet {
+                request: section.setting("request").size(),
+                header: section.setting("header").size(),
+                header_apart: section.setting("header_apart").flag(),
+            },
+            _ => FlowKind::Bulk { handshake: section.setting("handshake").flag() },
+        };
+        Flow {
+            name: name.to_owned(),
+            kind,
+            from,
+            to,
+            bytes: section.setting("bytes").size_or(),
+            whole_segments: kind.pads() && section.setting("whole_segments").flag(),
+            start: section.setting("start").span(),
+            stagger: section.setting("stagger").span(),
+            count: u32::try_from(section.setting("count").count()).expect("the field's range fits 32 bits"),
+        }
+    }
+
+    /// The index of the host that a field names.
+    fn host(&self, field: &str, section: &Section<'_>, names: &Names<'_>, nodes: &[Node]) -> usize {
+        let is_host = |node: &Node| matches!(node.kind, NodeKind::Host { .. });
+        let before = section.log.count();
+        let name = section.setting(field).text();
+        match names.get(name.as_str()) {
+            Some(&index) if is_host(&nodes[index]) => return index,
+            _ if section.log.count() > before => {}
+            _ => {
+                let hosts = nodes.iter().filter(|node| is_host(node)).map(|node| node.name.as_str());
+                section.wrong(field, section.place_of(field), Problem::unknown("host", &name, hosts));
+            }
+        }
+        usize::MAX
+    }
+}
+
+fn channel(section: &Section<'_>) -> Channel {
+    Channel { rate: section.setting("rate").rate(), queue: section.setting("queue").queue(), loss: loss(section) }
+}
+
+/// The field `loss` of a link, direction or channel: a probability or a table.
+fn loss(section: &Section<'_>) -> LossSpec {
+    let Some(value) = section.table.get("loss") else { return LossSpec::None };
+    let Data::Table(table) = &value.data else {
+        return match Kind::Chance.read(&value.data) {
+            Ok(chance) => bernoulli(chance.chance()),
+            Err(_) => {
+                let (found, expected) = (value.data.found(), Kind::Loss.expected());
+                section.wrong("loss", &value.place, Problem::Value { found, expected });
+                LossSpec::None
+            }
+        };
+    };
+    let model = Section::open(section.log, &fields::LOSS, format!("{}loss.", section.prefix), &value.place, table);
+    match model.tag.as_deref() {
+        Some("bit") => LossSpec::Bit(model.setting("rate").chance()),
+        Some("gilbert-elliott") => LossSpec::GilbertElliott {
+            good_to_bad: model.setting("good_to_bad").chance(),
+            bad_to_good: model.setting("bad_to_good").chance(),
+            loss_good: model.setting("loss_good").chance(),
+            loss_bad: model.setting("loss_bad").chance(),
+        },
+        Some("list") => LossSpec::List(model.setting("packets").numbers()),
+        _ => bernoulli(model.setting("rate").chance()),
+    }
+}
+
+fn bernoulli(chance: Chance) -> LossSpec {
+    if chance == Chance::NEVER { LossSpec::None } else { LossSpec::Bernoulli(chance) }
+}

@@ -1,0 +1,235 @@
+//! A single value, read as what its field takes.
+
+use headend_engine::time::Duration;
+use headend_engine::units::{Bytes, Chance, Rate};
+
+use super::document::Data;
+use super::fields::{Kind, RATE_BPS, SIZE_BYTES_MAX};
+use super::model::QueueSpec;
+use super::quantity;
+
+/// A value of one of the simple kinds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Setting {
+    Text(String),
+    Flag(bool),
+    Count(u64),
+    /// The word of a kind that has one.
+    Word,
+    Rate(Rate),
+    Size(Bytes),
+    Span(Duration),
+    Chance(Chance),
+    Queue(QueueSpec),
+    Numbers(Vec<u64>),
+}
+
+/// Most packet numbers in a list of losses.
+const NUMBERS_MAX: usize = 100_000;
+
+impl Kind {
+    /// Reads a value, or says what is expected instead. Names of nodes and personalities are only read as text.
+    pub(super) fn read(&self, data: &Data) -> Result<Setting, String> {
+        self.try_read(data).ok_or_else(|| self.expected())
+    }
+
+    fn try_read(&self, data: &Data) -> Option<Setting> {
+        let whole = |min: u64, max: u64| match data {
+            Data::Integer(number) => u64::try_from(*number).ok().filter(|number| (min..=max).contains(number)),
+            _ => None,
+        };
+        let text = match data {
+            Data::Text(text) => Some(text.as_str()),
+            _ => None,
+        };
+        match *self {
+            Kind::Text | Kind::Personality | Kind::Node => text.map(|text| Setting::Text(text.to_owned())),
+            Kind::Choice(names) => {
+                text.filter(|text| names().contains(text)).map(|text| Setting::Text(text.to_owned()))
+            }
+            Kind::Flag => match data {
+                Data::Flag(flag) => Some(Setting::Flag(*flag)),
+                _ => None,
+            },
+            Kind::Count { min, max } => whole(min, max).map(Setting::Count),
+            Kind::CountOr { min, max, word } => match text {
+                Some(text) => (text == word).then_some(Setting::Word),
+                None => whole(min, max).map(Setting::Count),
+            },
+            Kind::Rate => quantity::rate(text?).filter(|rate| RATE_BPS.contains(&rate.get())).map(Setting::Rate),
+            Kind::Size { min, max } => {
+                quantity::size(text?).filter(|size| (min..=max).contains(&size.get())).map(Setting::Size)
+            }
+            Kind::SizeOr(word) if text? == word => Some(Setting::Word),
+            Kind::SizeOr(_) => Kind::Size { min: 1, max: SIZE_BYTES_MAX }.try_read(data),
+            Kind::Span { min, max } => {
+                quantity::span(text?).filter(|span| (min..=max).contains(&span.as_nanos())).map(Setting::Span)
+            }
+            Kind::Chance => match data {
+                Data::Text(text) | Data::Float(text) => quantity::chance(text),
+                Data::Integer(number) => quantity::chance(&number.to_string()),
+                _ => None,
+            }
+            .map(Setting::Chance),
+            Kind::Queue => queue(text?).map(Setting::Queue),
+            Kind::Numbers => numbers(data).map(Setting::Numbers),
+            Kind::Pair | Kind::Loss | Kind::Table(_) | Kind::Named(_) | Kind::Sweep => None,
+        }
+    }
+
+    /// What to say is expected, as in "expected ...".
+    pub(super) fn expected(&self) -> String {
+        match *self {
+            Kind::Text => "text in quotes".into(),
+            Kind::Flag => "true or false".into(),
+            Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
+            Kind::CountOr { min, max, word } => format!("a whole number from {min} to {max} or \"{word}\""),
+            Kind::Rate => format!("{} (from 1bit/s to 1Tbit/s)", quantity::RATE),
+            Kind::Size { min, max } => {
+                format!("{} (from {} to {})", quantity::SIZE, Bytes::new(min), Bytes::new(max))
+            }
+            Kind::SizeOr(word) => format!("{} or \"{word}\"", quantity::SIZE),
+            Kind::Span { min, max } => {
+                let (min, max) = (Duration::from_nanos(min), Duration::from_nanos(max));
+                format!("{} (from {min} to {max})", quantity::SPAN)
+            }
+            Kind::Chance => quantity::CHANCE.into(),
+            Kind::Choice(names) => format!("one of \"{}\"", names().join("\", \"")),
+            Kind::Personality => "the name of a personality".into(),
+            Kind::Node => "the name of a host".into(),
+            Kind::Pair => "the names of two nodes such as [\"server\", \"pc\"]".into(),
+            Kind::Queue => {
+                "\"unlimited\", a number of packets such as \"7 packets\", or a size such as \"10KB\"".into()
+            }
+            Kind::Loss => format!("{} or a table such as {{ model = \"bit\", rate = 1e-7 }}", quantity::CHANCE),
+            Kind::Numbers => "a list of different packet numbers from 1 such as [11, 14]".into(),
+            Kind::Table(_) => "a table".into(),
+            Kind::Named(shape) => format!("a table for each {0}, such as [{0}s.NAME]", shape.name),
+            Kind::Sweep => "a list of values for each path".into(),
+        }
+    }
+
+    /// A value to go on with after a mistake; never used in a run.
+    pub(super) fn placeholder(&self) -> Setting {
+        match *self {
+            Kind::Flag => Setting::Flag(false),
+            Kind::Count { min, .. } | Kind::CountOr { min, .. } => Setting::Count(min),
+            Kind::Rate => Setting::Rate(Rate::bit(1)),
+            Kind::Size { min, .. } => Setting::Size(Bytes::new(min)),
+            Kind::SizeOr(_) => Setting::Word,
+            Kind::Span { min, .. } => Setting::Span(Duration::from_nanos(min)),
+            Kind::Chance => Setting::Chance(Chance::NEVER),
+            Kind::Choice(names) => Setting::Text(names().first().copied().unwrap_or_default().to_owned()),
+            Kind::Queue => Setting::Queue(QueueSpec::Unlimited),
+            Kind::Numbers => Setting::Numbers(Vec::new()),
+            Kind::Text | Kind::Personality | Kind::Node => Setting::Text(String::new()),
+            Kind::Pair | Kind::Loss | Kind::Table(_) | Kind::Named(_) | Kind::Sweep => Setting::Word,
+        }
+    }
+}
+
+fn queue(text: &str) -> Option<QueueSpec> {
+    if text == "unlimited" {
+        return Some(QueueSpec::Unlimited);
+    }
+    let (spec, amount) = match quantity::packets(text) {
+        Some(packets) => (QueueSpec::Packets(packets), packets),
+        None => {
+            let bytes = quantity::size(text)?;
+            (QueueSpec::Bytes(bytes), bytes.get())
+        }
+    };
+    (amount <= SIZE_BYTES_MAX).then_some(spec)
+}
+
+fn numbers(data: &Data) -> Option<Vec<u64>> {
+    let Data::List(items) = data else { return None };
+    if items.len() > NUMBERS_MAX {
+        return None;
+    }
+    let number = |item: &Data| match item {
+        Data::Integer(number) => u64::try_from(*number).ok().filter(|number| *number > 0),
+        _ => None,
+    };
+    let mut numbers = items.iter().map(|item| number(&item.data)).collect::<Option<Vec<u64>>>()?;
+    numbers.sort_unstable();
+    numbers.windows(2).all(|pair| pair[0] < pair[1]).then_some(numbers)
+}
+
+/// Each accessor panics if the field is of another kind: the shapes and what reads them are one program.
+impl Setting {
+    pub(super) fn text(self) -> String {
+        match self {
+            Setting::Text(text) => text,
+            other => panic!("the shapes say this field is text, not {other:?}"),
+        }
+    }
+
+    pub(super) fn flag(&self) -> bool {
+        match self {
+            Setting::Flag(flag) => *flag,
+            other => panic!("the shapes say this field is a flag, not {other:?}"),
+        }
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count_or().expect("the shapes say this field takes no word")
+    }
+
+    /// The number, or `None` for the word.
+    pub(super) fn count_or(&self) -> Option<u64> {
+        match self {
+            Setting::Count(count) => Some(*count),
+            Setting::Word => None,
+            other => panic!("the shapes say this field is a number, not {other:?}"),
+        }
+    }
+
+    pub(super) fn rate(&self) -> Rate {
+        match self {
+            Setting::Rate(rate) => *rate,
+            other => panic!("the shapes say this field is a rate, not {other:?}"),
+        }
+    }
+
+    pub(super) fn size(&self) -> Bytes {
+        self.size_or().expect("the shapes say this field takes no word")
+    }
+
+    /// The size, or `None` for the word.
+    pub(super) fn size_or(&self) -> Option<Bytes> {
+        match self {
+            Setting::Size(size) => Some(*size),
+            Setting::Word => None,
+            other => panic!("the shapes say this field is a size, not {other:?}"),
+        }
+    }
+
+    pub(super) fn span(&self) -> Duration {
+        match self {
+            Setting::Span(span) => *span,
+            other => panic!("the shapes say this field is a time, not {other:?}"),
+        }
+    }
+
+    pub(super) fn chance(&self) -> Chance {
+        match self {
+            Setting::Chance(chance) => *chance,
+            other => panic!("the shapes say this field is a probability, not {other:?}"),
+        }
+    }
+
+    pub(super) fn queue(&self) -> QueueSpec {
+        match self {
+            Setting::Queue(queue) => *queue,
+            other => panic!("the shapes say this field is a queue, not {other:?}"),
+        }
+    }
+
+    pub(super) fn numbers(self) -> Vec<u64> {
+        match self {
+            Setting::Numbers(numbers) => numbers,
+            other => panic!("the shapes say this field is a list of numbers, not {other:?}"),
+        }
+    }
+}

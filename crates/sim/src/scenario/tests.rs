@@ -1,0 +1,221 @@
+//! Scenarios that read as meant, and mistakes that are answered.
+
+mod fuzz;
+mod mistakes;
+mod registry;
+
+use headend_engine::tcp::personality::Recovery;
+use headend_engine::time::Duration;
+use headend_engine::units::{Bytes, Chance, Rate};
+
+use super::*;
+
+/// Two hosts, one link, one flow.
+pub(super) const SMALL: &str = r#"
+[nodes.a]
+personality = "newreno"
+[nodes.b]
+personality = "newreno"
+[links.wire]
+between = ["a", "b"]
+rate = "10Mbit/s"
+[flows.f]
+from = "a"
+to = "b"
+"#;
+
+const HFC: &str = include_str!("../../../../scenarios/hfc.toml");
+
+pub(super) fn examples() -> Vec<(&'static str, &'static str)> {
+    vec![
+        ("hfc.toml", HFC),
+        ("dumbbell.toml", include_str!("../../../../scenarios/dumbbell.toml")),
+        ("bursty.toml", include_str!("../../../../scenarios/bursty.toml")),
+        ("web.toml", include_str!("../../../../scenarios/web.toml")),
+    ]
+}
+
+pub(super) fn small() -> Document {
+    Document::parse("small.toml", SMALL).expect("the small scenario is TOML")
+}
+
+/// The small scenario with fields set.
+fn small_with(settings: &[(&str, &str)]) -> Scenario {
+    let mut document = small();
+    for (path, text) in settings {
+        document.set(path, text).unwrap_or_else(|error| panic!("{error}"));
+    }
+    document.scenario().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn personality(node: &Node) -> &headend_engine::tcp::personality::Personality {
+    match &node.kind {
+        NodeKind::Host { personality, .. } => personality,
+        NodeKind::Router => panic!("{} is a router", node.name),
+    }
+}
+
+fn there(link: &Link) -> &Direction {
+    match &link.kind {
+        LinkKind::Plain { there, .. } => there,
+        LinkKind::Cable(_) => panic!("{} is a cable", link.name),
+    }
+}
+
+#[test]
+fn every_example_is_a_scenario() {
+    for (name, text) in examples() {
+        let scenario = Scenario::parse(name, text).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!scenario.title.is_empty(), "{name} has a title");
+    }
+}
+
+#[test]
+fn the_cable_example_is_the_network_of_the_paper() {
+    let scenario = Scenario::parse("hfc.toml", HFC).expect("a scenario");
+    let LinkKind::Cable(cable) = &scenario.links[0].kind else { panic!("the link is a cable") };
+    assert_eq!((cable.down.rate, cable.up.rate, cable.lan), (Rate::mbit(25), Rate::mbit(3), Rate::mbit(10)));
+    assert_eq!((cable.delay, cable.modem_buffer), (Duration::from_millis(10), QueueSpec::Unlimited));
+    assert_eq!(scenario.nodes[scenario.flows[0].from].name, "server");
+    assert_eq!(scenario.flows[0].bytes, Some(Bytes::new(3_000_000)));
+    assert_eq!((scenario.runs, scenario.duration), (20, Duration::from_secs(1000)));
+}
+
+#[test]
+fn fields_that_are_left_out_have_their_documented_values() {
+    let scenario = small_with(&[]);
+    assert_eq!((scenario.title.as_str(), scenario.seed, scenario.runs), ("", 1, 1));
+    assert_eq!(scenario.flows[0].kind, FlowKind::Bulk { handshake: true });
+    assert_eq!((scenario.flows[0].bytes, scenario.flows[0].count), (None, 1));
+    let expected =
+        Direction { rate: Rate::mbit(10), delay: Duration::ZERO, queue: QueueSpec::Unlimited, loss: LossSpec::None };
+    assert_eq!(scenario.links[0].kind, LinkKind::Plain { there: expected.clone(), back: expected });
+}
+
+#[test]
+fn the_other_direction_differs_only_in_what_back_says() {
+    let scenario = small_with(&[
+        ("links.wire.loss", "1%"),
+        ("links.wire.queue", "100 packets"),
+        ("links.wire.back.rate", "3Mbit/s"),
+    ]);
+    let LinkKind::Plain { there, back } = &scenario.links[0].kind else { panic!("a plain link") };
+    assert_eq!(*back, Direction { rate: Rate::mbit(3), ..there.clone() });
+    assert_eq!(there.queue, QueueSpec::Packets(100));
+}
+
+#[test]
+fn every_model_of_loss_is_read() {
+    let half = Chance::from_raw(1 << 63);
+    for (text, expected) in [
+        ("0%", LossSpec::None),
+        ("50%", LossSpec::Bernoulli(half)),
+        ("0.5", LossSpec::Bernoulli(half)),
+        ("{ model = \"bernoulli\", rate = 0.5 }", LossSpec::Bernoulli(half)),
+        ("{ model = \"bit\", rate = 0.5 }", LossSpec::Bit(half)),
+        (
+            "{ model = \"gilbert-elliott\", good_to_bad = 0, bad_to_good = \"50%\" }",
+            LossSpec::GilbertElliott {
+                good_to_bad: Chance::NEVER,
+                bad_to_good: half,
+                loss_good: Chance::NEVER,
+                loss_bad: Chance::ALWAYS,
+            },
+        ),
+        ("{ model = \"list\", packets = [14, 11] }", LossSpec::List(vec![11, 14])),
+    ] {
+        assert_eq!(there(&small_with(&[("links.wire.loss", text)]).links[0]).loss, expected, "{text}");
+    }
+}
+
+#[test]
+fn a_set_of_tcp_fields_stands_before_its_parts_whatever_their_order() {
+    let scenario = small_with(&[
+        ("nodes.a.tcp.receive_buffer", "1MB"),
+        ("nodes.a.tcp.socket_buffer", "8760B"),
+        ("nodes.a.tcp.era_floor_segments", "7"),
+        ("nodes.a.tcp.era", "ns-1996"),
+    ]);
+    let tcp = personality(&scenario.nodes[0]);
+    assert_eq!((tcp.send_buffer, tcp.receive_buffer), (Bytes::new(8_760), Bytes::new(1_000_000)));
+    assert!(tcp.era.fast_retransmit_backs_off, "as in ns of 1996");
+    assert_eq!(tcp.era.floor_segments, 7);
+}
+
+#[test]
+fn a_scenario_can_have_personalities_of_its_own() {
+    let text = format!("{SMALL}\n[personalities.mine]\nbase = \"sack\"\ndupack_threshold = 1\n");
+    let mut document = Document::parse("own.toml", &text).expect("TOML");
+    document.set("nodes.b.personality", "mine").expect("a field");
+    let scenario = document.scenario().unwrap_or_else(|error| panic!("{error}"));
+    let tcp = personality(&scenario.nodes[1]);
+    assert_eq!((tcp.recovery, tcp.dupack_threshold), (Recovery::Sack, 1));
+}
+
+#[test]
+fn a_star_sets_a_field_of_every_host_and_of_no_router() {
+    let mut document = Document::parse("dumbbell.toml", examples()[1].1).expect("TOML");
+    document.set("nodes.*.tcp.mss", "536B").expect("a field of hosts");
+    let scenario = document.scenario().unwrap_or_else(|error| panic!("{error}"));
+    let sizes: Vec<Option<Bytes>> = scenario
+        .nodes
+        .iter()
+        .map(|node| match &node.kind {
+            NodeKind::Host { personality, .. } => Some(personality.mss),
+            NodeKind::Router => None,
+        })
+        .collect();
+    assert_eq!(sizes, [Some(Bytes::new(536)), Some(Bytes::new(536)), None, None]);
+}
+
+#[test]
+fn a_sweep_is_every_combination_with_the_last_axis_fastest() {
+    let mut document = small();
+    document.sweep("links.wire.loss", &["0%", "1%"]);
+    document.sweep("flows.f.bytes", &["1KB", "2KB", "3KB"]);
+    let scenario = document.scenario().unwrap_or_else(|error| panic!("{error}"));
+    let points = document.points().unwrap_or_else(|error| panic!("{error}"));
+    let settings: Vec<String> =
+        points.iter().map(|point| format!("{} {}", point.settings[0].1, point.settings[1].1)).collect();
+    assert_eq!(settings, ["0% 1KB", "0% 2KB", "0% 3KB", "1% 1KB", "1% 2KB", "1% 3KB"]);
+    assert_eq!(points[4].settings[0].0, "links.wire.loss");
+    assert_eq!(points[4].scenario.flows[0].bytes, Some(Bytes::new(2_000)));
+    assert_ne!(there(&points[4].scenario.links[0]).loss, LossSpec::None);
+    assert_eq!(points[4].scenario.sweep, Sweep::default(), "a point has no sweep of its own");
+    assert_eq!((scenario.sweep.points(), scenario.sweep.axes[1].values[2].as_str()), (6, "3KB"));
+    assert_eq!(scenario.flows[0].bytes, Some(Bytes::new(1_000)), "the scenario's own fields are the first point's");
+}
+
+#[test]
+fn a_swept_field_need_not_be_given_besides() {
+    let text = SMALL.replace("rate = \"10Mbit/s\"", "");
+    let mut document = Document::parse("small.toml", &text).expect("TOML");
+    assert!(document.scenario().is_err(), "a link needs a rate");
+    document.sweep("links.wire.rate", &["1Mbit/s", "2Mbit/s"]);
+    assert_eq!(document.points().unwrap_or_else(|error| panic!("{error}")).len(), 2);
+}
+
+#[test]
+fn paths_of_a_sweep_may_be_quoted_or_nested() {
+    let quoted = format!("{SMALL}\n[sweep]\n\"links.wire.loss\" = [0, \"1%\"]\n");
+    let nested = format!("{SMALL}\n[sweep.links.wire]\nloss = [0, \"1%\"]\n");
+    for text in [quoted, nested] {
+        let document = Document::parse("sweep.toml", &text).expect("TOML");
+        let points = document.points().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(points[1].settings, [("links.wire.loss".to_owned(), "1%".to_owned())]);
+    }
+}
+
+#[test]
+fn a_scenario_prints_itself_and_reads_back_the_same() {
+    for (name, text) in examples() {
+        let mut document = Document::parse(name, text).expect("TOML");
+        document.set("title", "with \"quotes\", \\ and \u{1}").expect("a field");
+        let points = document.points().unwrap_or_else(|error| panic!("{error}"));
+        let toml = Document::parse(name, &document.to_toml()).expect("TOML");
+        let json = Document::parse_json(name, &document.to_json().to_string()).expect("JSON");
+        for again in [toml, json] {
+            assert_eq!(again.points().unwrap_or_else(|error| panic!("{error}")), points, "{name}");
+        }
+    }
+}

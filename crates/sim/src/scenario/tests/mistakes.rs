@@ -1,0 +1,238 @@
+//! Every mistake is answered with its place, its field, what was found and what is allowed.
+
+use super::super::*;
+use super::{SMALL, examples, small};
+
+/// The messages for a text that is no scenario.
+fn messages(text: &str) -> Vec<String> {
+    match Scenario::parse("net.toml", text) {
+        Ok(_) => panic!("this is a scenario after all:\n{text}"),
+        Err(Error::Wrong(mistakes)) => mistakes.listed.iter().map(ToString::to_string).collect(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The one message for the small scenario with `from` replaced.
+fn message(from: &str, to: &str) -> String {
+    assert!(SMALL.contains(from), "{from} is in the small scenario");
+    let messages = messages(&SMALL.replacen(from, to, 1));
+    assert_eq!(messages.len(), 1, "one mistake, one message: {messages:#?}");
+    messages[0].clone()
+}
+
+fn set_message(path: &str, text: &str) -> String {
+    let mut document = small();
+    match document.set(path, text).and_then(|()| document.scenario()) {
+        Ok(_) => panic!("{path} = {text} is allowed"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn a_wrong_value_is_answered_with_file_line_field_found_and_expected() {
+    assert_eq!(
+        message("10Mbit/s", "25Mbits"),
+        "net.toml:8: links.wire.rate: found \"25Mbits\", expected a rate such as \"25Mbit/s\" or \"3kbit/s\" (from \
+         1bit/s to 1Tbit/s)"
+    );
+}
+
+#[test]
+fn a_wrong_field_is_answered_with_the_nearest_and_all_that_are_allowed() {
+    assert_eq!(
+        message("rate =", "dealy = \"1ms\"\nrate ="),
+        "net.toml:8: links.wire.dealy: no such field; did you mean \"delay\"?; allowed: kind, between, rate, delay, \
+         queue, loss, back"
+    );
+}
+
+#[test]
+fn a_wrong_name_is_answered_with_those_that_exist() {
+    assert_eq!(
+        message("to = \"b\"", "to = \"bb\""),
+        "net.toml:11: flows.f.to: no such host; did you mean \"b\"?; allowed: a, b"
+    );
+    assert_eq!(
+        message("newreno", "newrino"),
+        "net.toml:3: nodes.a.personality: no such personality; did you mean \"newreno\"?; allowed: tahoe-1988, \
+         bsd-reno-1996, hfc-tuned, newreno, sack, linux"
+    );
+}
+
+#[test]
+fn what_must_be_given_is_asked_for_by_name() {
+    assert_eq!(message("from = \"a\"\n", ""), "net.toml:9: flows.f.from: missing, expected the name of a host");
+    let all = messages("title = \"nothing\"");
+    assert_eq!(all.len(), 3, "nodes, links and flows: {all:#?}");
+    assert!(all[0].starts_with("net.toml: nodes: missing"), "{}", all[0]);
+}
+
+#[test]
+fn a_field_of_another_kind_is_told_from_a_misspelt_one() {
+    assert_eq!(
+        message("rate =", "lan = \"10Mbit/s\"\nrate ="),
+        "net.toml:8: links.wire.lan: only for a link with kind = \"cable\"; this one has \"plain\""
+    );
+}
+
+#[test]
+fn all_mistakes_are_answered_at_once_up_to_twenty() {
+    let text = SMALL.replace("10Mbit/s", "fast").replace("to = \"b\"", "to = 7").replace("newreno", "old");
+    assert_eq!(messages(&text).len(), 4, "one for each: {:#?}", messages(&text));
+    let many = format!("{SMALL}{}", (0..30).map(|i| format!("wrong{i} = 1\n")).collect::<String>());
+    let Err(error) = Scenario::parse("net.toml", &many) else { panic!("thirty wrong fields") };
+    assert!(error.to_string().ends_with("... and 10 more"), "{error}");
+}
+
+#[test]
+fn a_mistake_at_the_head_of_a_table_is_not_followed_by_what_the_table_lacks() {
+    assert!(message("rate = \"10Mbit/s\"", "kind = \"kable\"").contains("expected one of \"plain\", \"cable\""));
+    let cable = examples()[0].1.replace("down = { rate = \"25Mbit/s\" }", "down = 25");
+    assert_eq!(messages(&cable).len(), 1, "{:#?}", messages(&cable));
+}
+
+#[test]
+fn text_that_is_not_toml_is_answered_with_its_line() {
+    let all = messages("title = \"x\"\nnodes = [\n");
+    assert!(all[0].starts_with("net.toml:"), "{all:#?}");
+    assert!(all[0].contains("not TOML"), "{all:#?}");
+    assert!(messages("a = 1\na = 2\n")[0].starts_with("net.toml:2: not TOML: duplicate key"));
+}
+
+#[test]
+fn numbers_without_a_unit_are_refused_where_one_is_needed() {
+    assert!(message("\"10Mbit/s\"", "10000000").contains("found 10000000, expected a rate such as"));
+    assert!(set_message("flows.f.bytes", "3000").contains("found 3000, expected a size such as"));
+    assert!(set_message("duration", "5").contains("found 5, expected a time such as"));
+}
+
+#[test]
+fn values_beyond_the_limits_are_refused() {
+    for (path, text) in [
+        ("links.wire.rate", "0bit/s"),
+        ("links.wire.rate", "2Tbit/s"),
+        ("links.wire.delay", "2h"),
+        ("links.wire.loss", "101%"),
+        ("links.wire.queue", "99999TB"),
+        ("flows.f.count", "0"),
+        ("flows.f.count", "100001"),
+        ("flows.f.bytes", "0B"),
+        ("runs", "0"),
+        ("runs", "99999999999999999999999999999999999999999999"),
+        ("seed", "-1"),
+        ("duration", "0s"),
+        ("nodes.a.tcp.mss", "12B"),
+        ("nodes.a.tcp.dupack_threshold", "0"),
+    ] {
+        let message = set_message(path, text);
+        assert!(message.starts_with(&format!("set: {path}: found ")), "{message}");
+    }
+}
+
+#[test]
+fn instances_of_all_flows_are_counted_together() {
+    let text = format!("{SMALL}count = 60000\n[flows.g]\nfrom = \"a\"\nto = \"b\"\ncount = 60000\n");
+    assert!(messages(&text)[0].contains("flows: found 120000 flows in all, expected at most 100000"));
+}
+
+#[test]
+fn a_network_that_cannot_carry_a_flow_is_refused() {
+    let apart = SMALL.replace("[links.wire]", "[nodes.c]\n[links.wire]").replace("[\"a\", \"b\"]", "[\"a\", \"c\"]");
+    assert!(messages(&apart)[0].ends_with("flows.f.to: no links lead from \"a\" to \"b\" over routers"));
+    assert!(message("[\"a\", \"b\"]", "[\"a\", \"a\"]").contains("a link joins two nodes"));
+    assert!(message("to = \"b\"", "to = \"a\"").contains("a flow needs two hosts"));
+    let twice = format!("{SMALL}[links.other]\nbetween = [\"b\", \"a\"]\nrate = \"1Mbit/s\"\n");
+    assert!(messages(&twice)[0].contains("as links.wire does already"));
+    let router = SMALL.replacen("personality = \"newreno\"", "kind = \"router\"", 1);
+    assert!(messages(&router)[0].contains("flows.f.from: no such host; did you mean \"b\"?; allowed: b"));
+}
+
+#[test]
+fn a_personality_that_contradicts_itself_is_refused() {
+    assert!(set_message("nodes.a.tcp.send_buffer", "1KB").contains("send_buffer = 1000B holds no segment"));
+    assert!(set_message("nodes.a.tcp.rto_min", "90s").contains("rto_min = 90s is over rto_max = 60s"));
+    assert!(set_message("nodes.a.tcp.recovery", "sack").contains("recovery = \"sack\" needs sack = true"));
+}
+
+#[test]
+fn a_path_that_leads_nowhere_is_answered_with_the_nearest() {
+    assert_eq!(
+        set_message("links.wyre.rate", "1Mbit/s"),
+        "set: links.wyre: no such link; did you mean \"wire\"?; allowed: wire"
+    );
+    assert!(set_message("link.wire.rate", "1Mbit/s").contains("set: link: no such field; did you mean \"links\"?"));
+    assert!(set_message("nodes.a.tcp.receive_bufer", "8KB").contains("did you mean \"receive_buffer\"?"));
+    assert!(set_message("links.wire.rate.max", "1").contains("links.wire.rate: has no fields"));
+    assert!(set_message("", "1").contains("no such field"));
+    assert!(set_message("sweep.runs", "1").contains("ask for a sweep"));
+    assert!(set_message("links.wire.loss.rate", "1%").contains("model: missing"));
+}
+
+#[test]
+fn a_bad_point_of_a_sweep_is_found_before_any_run() {
+    let text = format!("{SMALL}[sweep]\n\"links.wire.loss\" = [\n \"0%\",\n \"1%\",\n \"three\",\n \"4\",\n]\n");
+    let all = messages(&text);
+    assert_eq!(all.len(), 2, "each wrong value once: {all:#?}");
+    assert!(all[0].starts_with("net.toml:16: links.wire.loss: found \"three\""), "{}", all[0]);
+}
+
+#[test]
+fn values_of_a_sweep_that_contradict_each_other_are_answered_with_the_point() {
+    let mut document = small();
+    document.sweep("nodes.a.tcp.recovery", &["newreno", "sack"]);
+    document.sweep("nodes.a.tcp.sack", &["true", "false"]);
+    let Err(error) = document.scenario() else { panic!("SACK recovery without SACK") };
+    let text = error.to_string();
+    assert!(text.ends_with("(at the point nodes.a.tcp.recovery = sack, nodes.a.tcp.sack = false)"), "{text}");
+}
+
+#[test]
+fn sweeps_that_cannot_be_are_refused() {
+    for (path, values, expected) in [
+        ("links.wire.loss", vec![], "expected a list of 1 to"),
+        ("runs", vec!["1", "2"], "is the same for all points"),
+        ("links.wire.speed", vec!["1"], "no such field"),
+    ] {
+        let mut document = small();
+        document.sweep(path, &values);
+        let Err(error) = document.scenario() else { panic!("{path} was swept") };
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    let twice = format!("{SMALL}[sweep]\n\"runs\" = 7\nlinks.wire.loss = [0]\n\"links.wire.loss\" = [0]\n");
+    let all = messages(&twice).join("\n");
+    assert!(all.contains("found 7, expected a list") && all.contains("is swept twice"), "{all}");
+}
+
+#[test]
+fn a_sweep_of_too_many_points_or_runs_is_refused_before_it_is_laid_out() {
+    let values: Vec<String> = (1..=400).map(|n| format!("{n}KB")).collect();
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    let mut document = small();
+    document.sweep("flows.f.bytes", &values);
+    document.sweep("links.wire.queue", &values);
+    let Err(error) = document.scenario() else { panic!("160000 points") };
+    assert_eq!(error.to_string(), "sweep: sweep: found 160000 points, expected at most 100000");
+    let mut document = small();
+    document.sweep("flows.f.bytes", &values[..200]);
+    document.set("runs", "100000").expect("a field");
+    let Err(error) = document.scenario() else { panic!("20 million runs") };
+    assert!(error.to_string().contains("found 200 points of 100000 runs, expected at most 10000000 runs"), "{error}");
+}
+
+#[test]
+fn a_file_that_is_too_long_or_not_there_is_refused() {
+    let long = format!("title = \"{}\"", "x".repeat(FILE_BYTES_MAX));
+    assert!(messages(&long)[0].contains("expected at most 1048576 bytes"));
+    let missing = std::path::Path::new("no-such-folder/net.toml");
+    let Err(Error::Read { path, .. }) = Scenario::load(missing) else { panic!("the file is not there") };
+    assert_eq!(path, missing);
+}
+
+#[test]
+fn json_that_is_no_scenario_is_answered_with_its_field() {
+    let Err(error) = Document::parse_json("dict", "[1]") else { panic!("a list is no scenario") };
+    assert_eq!(error.to_string(), "dict: found [1], expected an object");
+    let document = Document::parse_json("dict", "{\"runs\": null}").expect("JSON");
+    let Err(error) = document.scenario() else { panic!("null is no number") };
+    assert!(error.to_string().contains("dict: runs: found null, expected a whole number"), "{error}");
+}
