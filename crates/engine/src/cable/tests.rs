@@ -42,20 +42,20 @@ fn a_full_packet_and_its_ack_with_no_load_take_21_774_ms() {
 
 #[test]
 fn a_modem_of_seven_packets_drops_exactly_what_finds_it_full() {
-    // 25 Mbit/s in, 10 out: when packet k arrives, floor(0.4 (k - 1)) have left, one that leaves at that very time
-    // included. Packet 12 is the first to find 11 - 4 = 7; of every five from then on, two find a place.
+    // 25 Mbit/s in, 10 out: when packet k arrives, ceil(0.4 (k - 1)) - 1 have left, one that leaves at that very time not
+    // counted. Packet 11 is the first to find 10 - 3 = 7; of every five from then on, two find a place.
     let mut cable = Cable::new(Config { modem_buffer: Capacity::Packets(7), ..Config::papers() });
     cable.links_mut()[1].record_discards();
     for id in 1..=20 {
         cable.receive(Time::ZERO, Cable::HEADEND, packet(id, 1460));
     }
     let left = run_dry(&mut cable, Time::ZERO);
-    assert_eq!(numbers(&left), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 16, 19]);
+    assert_eq!(numbers(&left), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 17, 19]);
     let discards = cable.links()[1].discards();
     assert!(discards.iter().all(|discard| !discard.lost));
     let dropped: Vec<_> = discards.iter().map(|discard| (discard.packet.id, discard.time.as_nanos())).collect();
     // Packet k reaches the modem k times 467.2 us after it was sent, and 10 ms.
-    let expected: Vec<_> = [12, 13, 15, 17, 18, 20].map(|id| (id, id * 467_200 + 10_000_000)).to_vec();
+    let expected: Vec<_> = [11, 13, 15, 16, 18, 20].map(|id| (id, id * 467_200 + 10_000_000)).to_vec();
     assert_eq!(dropped, expected);
     let stats = cable.stats("lan-down").expect("a link");
     assert_eq!((stats.dropped, stats.queued_max), (6, 6), "seven held are six waiting and one in transmission");

@@ -8,6 +8,9 @@ use crate::units::Bytes;
 pub struct Reno {
     setup: Setup,
     cwnd: u64,
+    /// What has been added to `cwnd` beyond whole bytes, in units of 2^-16 byte: without it, a large window would need an
+    /// ACK more than RFC 5681 says to grow by a segment.
+    fraction: u64,
     ssthresh: u64,
     /// What `cwnd` and `ssthresh` were before the last congestion event.
     before: (u64, u64),
@@ -17,7 +20,7 @@ impl Reno {
     /// A controller at its initial window.
     pub fn new(setup: Setup) -> Reno {
         let cwnd = setup.initial_window.get();
-        Reno { setup, cwnd, ssthresh: u64::MAX, before: (cwnd, u64::MAX) }
+        Reno { setup, cwnd, fraction: 0, ssthresh: u64::MAX, before: (cwnd, u64::MAX) }
     }
 }
 
@@ -42,8 +45,10 @@ impl Controller for Reno {
             // RFC 5681 s3.1 eq. 2: at most so much for each ACK of new data, delayed or not.
             self.cwnd += ack.acked.min(self.setup.abc_limit).get();
         } else {
-            // RFC 5681 s3.1 eq. 3, at least one byte.
-            self.cwnd += (mss * mss / self.cwnd.max(1)).max(1);
+            // RFC 5681 s3.1 eq. 3.
+            self.fraction += ((mss * mss) << 16) / self.cwnd.max(1);
+            self.cwnd += self.fraction >> 16;
+            self.fraction &= 0xffff;
         }
     }
 
@@ -57,6 +62,7 @@ impl Controller for Reno {
                 self.ssthresh = half.max(2 * mss);
             }
         }
+        self.fraction = 0;
         self.cwnd = match congestion.cause {
             Cause::Loss => half.max(self.setup.floor_segments * mss),
             Cause::LossTahoe => mss,

@@ -173,8 +173,13 @@ impl Link {
 
     /// Ends every service that is due by `now`, in order, each starting the next.
     fn settle(&mut self, now: Time) {
+        self.settle_before(now + Duration::from_nanos(1));
+    }
+
+    /// Ends every service that is due before `end`.
+    fn settle_before(&mut self, end: Time) {
         while let Some(InService { entered, finish }) = self.serving
-            && finish <= now
+            && finish < end
         {
             self.account(finish);
             self.serving = None;
@@ -218,7 +223,9 @@ impl Link {
 impl Node for Link {
     fn receive(&mut self, now: Time, port: Port, packet: Packet) {
         debug_assert_eq!(port, Port(0), "a link has one way in");
-        self.settle(now);
+        // A packet that arrives at the very instant at which a service ends finds the buffer as it was. Such ties are no
+        // rarity: an ACK clock spaces packets by the bottleneck's own service time. ns-2 decides them so.
+        self.settle_before(now);
         self.account(now);
         self.stats.arrived += 1;
         self.stats.arrived_bytes += u64::from(packet.len);

@@ -26,7 +26,7 @@ mod tests {
     #[test]
     fn a_position_survives_the_wrap_of_its_sequence_number() {
         let isn = 0xffff_fff0;
-        for near in [0, 10, 0x1_0000_0000, 0x7_ffff_ffff] {
+        for near in [0_u64, 10, 0x1_0000_0000, 0x7_ffff_ffff] {
             for p in [near, near + 1, near + 0x7fff_ffff, near.saturating_sub(1000)] {
                 assert_eq!(position(isn, number(isn, p), near), Some(p), "position {p} near {near}");
             }

@@ -63,9 +63,9 @@ impl DupAcks {
         }
         match flight.era.repeat {
             Repeat::Always => true,
-            Repeat::UnlessTimedOut => !self.timed_out || flight.una >= self.recover,
+            Repeat::UnlessTimedOut => !self.timed_out || flight.una > self.recover,
             // RFC 6582 s3.2 step 2: the ACK must cover more than `recover`.
-            Repeat::Never => flight.una >= self.recover,
+            Repeat::Never => flight.una > self.recover,
         }
     }
 
