@@ -1,6 +1,7 @@
 import math
 
 import pytest
+
 from headend.papers import claim as claims
 from headend.papers.stats import Estimate
 
