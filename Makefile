@@ -42,7 +42,7 @@ check: test-packages native $(VENV)/.dev ## formatting, lints, types and docs wi
 
 .PHONY: bench
 bench: bench-packages native ## packages per CPU second, instructions per packet and memory per flow, beside ns-2
-	@$(PYTHON) bench/run.py --out $(OUT)/bench.json
+	@$(PYTHON) bench/run.py --binary $(TARGET)/release/headend --out $(OUT)/bench.json
 
 .PHONY: docs
 docs: native $(VENV)/.dev ## the book, into build/docs

@@ -1,0 +1,228 @@
+"""How fast headend simulates, beside ns-2 on the same dumbbell in the same run.
+
+The dumbbell: SACK connections, each between its own two hosts on 1 Gbit/s access links, share 100 Mbit/s with a round
+trip of 20 ms. What counts is data packets delivered in order, per CPU second of the whole process, start-up and output
+included; instructions per packet under callgrind are steadier: they do not depend on what else the machine does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+import headend
+
+HERE = Path(__file__).parent
+RATE_BPS = 100_000_000
+DATA_BYTES = 1460
+PACKET_BYTES = DATA_BYTES + 40
+
+LOSSLESS_SHARE_MIN = 0.9
+"""Ten or more SACK connections with a queue of one bandwidth-delay product fill the link; less is no dumbbell."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one process did and cost."""
+
+    packets: int
+    cpu_s: float
+
+
+def scenario(flows: int, seconds: float) -> str:
+    """The dumbbell as a scenario file; `dumbbell.tcl` says the same to ns-2."""
+
+    def lines() -> Iterator[str]:
+        yield f'title = "Dumbbell of {flows} SACK flows"\nduration = "{seconds}s"\n'
+        yield '[nodes]\nleft = { kind = "router" }\nright = { kind = "router" }'
+        # ns-2's TCP has no timestamps; everything else is the personality's, and its own defaults agree.
+        for i in range(flows):
+            for end in ("from", "to"):
+                yield f'{end}{i} = {{ personality = "sack", tcp = {{ timestamps = false }} }}'
+        yield '\n[links.bottleneck]\nbetween = ["left", "right"]\nrate = "100Mbit/s"\ndelay = "8ms"'
+        yield 'queue = "167 packets"\nback = { queue = "10000 packets" }'
+        for i in range(flows):
+            yield f'\n[links.access{i}]\nbetween = ["from{i}", "left"]\nrate = "1Gbit/s"\ndelay = "1ms"'
+            yield f'\n[links.exit{i}]\nbetween = ["right", "to{i}"]\nrate = "1Gbit/s"\ndelay = "1ms"'
+            yield f'\n[flows.flow{i}]\nkind = "bulk"\nfrom = "from{i}"\nto = "to{i}"\nhandshake = false'
+            yield f'start = "{i * 1_000_000 // flows}us"'
+
+    return "\n".join(lines()) + "\n"
+
+
+class Headend:
+    """This project's binary."""
+
+    name = "headend"
+
+    def __init__(self, binary: Path, scratch: Path) -> None:
+        self.binary = binary
+        self.scratch = scratch
+
+    def command(self, flows: int, seconds: float) -> list[str]:
+        """Writes the scenario and says how to run it."""
+        file = self.scratch / f"dumbbell-{flows}-{seconds}s.toml"
+        file.write_text(scenario(flows, seconds))
+        return [str(self.binary), "sim", str(file), "--format", "json"]
+
+    @staticmethod
+    def packets(output: str) -> int:
+        """Data packets delivered in order, from what the command printed."""
+        return sum(json.loads(output)["flows"]["bytes"]) // DATA_BYTES
+
+
+class Ns2:
+    """ns-2.35, Debian's package ns2."""
+
+    name = "ns-2"
+
+    def command(self, flows: int, seconds: float) -> list[str]:
+        """How to run it."""
+        return ["ns", str(HERE / "dumbbell.tcl"), str(flows), str(seconds)]
+
+    @staticmethod
+    def packets(output: str) -> int:
+        """Data packets delivered in order, from what the command printed."""
+        return int(output.split()[-1])
+
+
+Simulator = Headend | Ns2
+
+
+def run(simulator: Simulator, flows: int, seconds: float) -> Run:
+    """Runs it once and takes the CPU time, user and system, of the process."""
+    with subprocess.Popen(simulator.command(flows, seconds), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"{simulator.name} failed with exit code {process.returncode}: {process.args}")
+    packets = simulator.packets(output)
+    share = packets * PACKET_BYTES * 8 / (RATE_BPS * seconds)
+    if not LOSSLESS_SHARE_MIN <= share <= 1:
+        sys.exit(f"{simulator.name} delivered {share:.1%} of what {flows} flows should: not the same dumbbell")
+    return Run(packets, usage.ru_utime + usage.ru_stime)
+
+
+def instructions(simulator: Simulator, flows: int, seconds: float) -> tuple[int, int]:
+    """Instructions that callgrind counts in one run, and the packets delivered in it."""
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *simulator.command(flows, seconds)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    collected = re.search(r"Collected : (\d+)", done.stderr)
+    if done.returncode != 0 or collected is None:
+        sys.exit(f"callgrind failed on {simulator.name}: {done.stderr[-2000:]}")
+    return int(collected[1]), simulator.packets(done.stdout)
+
+
+def instructions_per_packet(simulator: Simulator, flows: int) -> float:
+    """Instructions that one more packet costs, so that start-up does not count."""
+    short, few = instructions(simulator, flows, 3)
+    long, many = instructions(simulator, flows, 8)
+    return (long - short) / (many - few)
+
+
+def resident_bytes_max(simulator: Simulator, flows: int, seconds: float) -> int:
+    """The most memory the process ever held, read while it runs.
+
+    Not wait4's ru_maxrss: that survives exec, so it would be at least this interpreter's own size.
+    """
+    with subprocess.Popen(simulator.command(flows, seconds), stdout=subprocess.DEVNULL) as process:
+        most = 0
+        while process.poll() is None:
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            if high_water := re.search(r"VmHWM:\s+(\d+) kB", status):
+                most = max(most, int(high_water[1]) * 1024)
+            time.sleep(0.001)
+    if process.returncode != 0 or most == 0:
+        sys.exit(f"{simulator.name} failed with exit code {process.returncode}")
+    return most
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measures, prints the table and writes the numbers."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", type=Path, default=Path("target/release/headend"))
+    parser.add_argument("--out", type=Path, default=Path("out/bench.json"))
+    parser.add_argument("--repeats", type=int, default=5, help="runs of each simulator, in turns (default: 5)")
+    parser.add_argument("--seconds", type=float, default=60, help="virtual time of each run (default: 60)")
+    options = parser.parse_args(arguments)
+
+    scratch = options.out.parent / "bench"
+    scratch.mkdir(parents=True, exist_ok=True)
+    simulators: list[Simulator] = [Headend(options.binary, scratch)]
+    if shutil.which("ns"):
+        simulators.append(Ns2())
+    callgrind = shutil.which("valgrind") is not None
+
+    report: dict[str, object] = {
+        "headend": headend.__version__,
+        "machine": {"system": platform.platform(), "processor": processor(), "cores": os.cpu_count()},
+        "seconds": options.seconds,
+    }
+    table = Table("flows", "simulator", "packets", "CPU s", "Mpackets/CPU s", "range", "instructions/packet", "ratio")
+    for flows in (10, 100):
+        runs: dict[str, list[Run]] = {simulator.name: [] for simulator in simulators}
+        for _ in range(options.repeats):
+            for simulator in simulators:
+                runs[simulator.name].append(run(simulator, flows, options.seconds))
+        rates = {name: [r.packets / r.cpu_s for r in done] for name, done in runs.items()}
+        headline = {name: statistics.median(values) for name, values in rates.items()}
+        counts = {s.name: instructions_per_packet(s, flows) for s in simulators} if callgrind else {}
+        for name, done in runs.items():
+            table.add_row(
+                str(flows),
+                name,
+                f"{done[0].packets:,}",
+                f"{statistics.median(r.cpu_s for r in done):.3f}",
+                f"{headline[name] / 1e6:.2f}",
+                f"{min(rates[name]) / 1e6:.2f}..{max(rates[name]) / 1e6:.2f}",
+                f"{counts[name]:,.0f}" if counts else "no valgrind",
+                f"{headline['headend'] / headline[name]:.1f}",
+            )
+        report[f"dumbbell_{flows}"] = {
+            name: {
+                "packets_per_cpu_s": headline[name],
+                "instructions_per_packet": counts.get(name),
+                "runs": [asdict(r) for r in done],
+            }
+            for name, done in runs.items()
+        }
+
+    few, many = 100, 1100
+    ours = simulators[0]
+    growth = (resident_bytes_max(ours, many, 10) - resident_bytes_max(ours, few, 10)) / (many - few)
+    report["memory_per_flow_bytes"] = growth
+
+    options.out.write_text(json.dumps(report, indent=2) + "\n")
+    console = Console()
+    console.print(table)
+    console.print(f"Memory per flow, its two hosts and two links included: {growth / 1024:.1f} KiB")
+    console.print("ratio: headend's packets per CPU second over that simulator's; medians of runs made in turns")
+    if len(simulators) == 1:
+        console.print("ns-2 is not installed (Debian package ns2): no ratio")
+    console.print(f"Written to {options.out}")
+
+
+def processor() -> str:
+    """The processor's name, as Linux tells it."""
+    found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    return found[1] if found else platform.machine()
+
+
+if __name__ == "__main__":
+    main()
