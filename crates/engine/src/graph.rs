@@ -1,7 +1,5 @@
 //! Wired nodes. Ports that are not wired to another node face outside, so a graph is a node.
 
-use std::collections::VecDeque;
-
 use crate::node::{Node, Port, Step};
 use crate::packet::Packet;
 use crate::time::Time;
@@ -15,8 +13,9 @@ pub struct Graph<N> {
     /// `wires[node][port]`.
     wires: Vec<Vec<Wire>>,
     wakes: Wakes,
-    /// Nodes that received a packet and have not been polled since.
-    touched: VecDeque<u32>,
+    /// Nodes to be polled before time goes on, in the order in which they were touched; `polled` of them have been.
+    touched: Vec<u32>,
+    polled: usize,
     is_touched: Vec<bool>,
     outside: u16,
     /// Where each outside port leads in.
@@ -43,7 +42,8 @@ impl<N: Node> Graph<N> {
             nodes: Vec::new(),
             wires: Vec::new(),
             wakes: Wakes::default(),
-            touched: VecDeque::new(),
+            touched: Vec::new(),
+            polled: 0,
             is_touched: Vec::new(),
             outside: 0,
             inward: Vec::new(),
@@ -105,7 +105,7 @@ impl<N: Node> Graph<N> {
     fn touch(&mut self, index: u32) {
         if !self.is_touched[index as usize] {
             self.is_touched[index as usize] = true;
-            self.touched.push_back(index);
+            self.touched.push(index);
         }
     }
 }
@@ -119,22 +119,27 @@ impl<N: Node> Node for Graph<N> {
 
     fn poll(&mut self, now: Time) -> Step {
         loop {
-            let index = match self.touched.front() {
+            let index = match self.touched.get(self.polled) {
                 Some(&index) => index as usize,
-                None => match self.wakes.first() {
-                    Some((wake, index)) if wake <= now => {
-                        self.touch(index as u32);
-                        index
+                None => {
+                    self.touched.clear();
+                    self.polled = 0;
+                    match self.wakes.earliest() {
+                        Some(wake) if wake <= now => {
+                            let (_, index) = self.wakes.first().expect("a member wants to be polled");
+                            self.touch(index as u32);
+                            index
+                        }
+                        wake => return Step::Wait(wake),
                     }
-                    first => return Step::Wait(first.map(|(wake, _)| wake)),
-                },
+                }
             };
             loop {
                 match self.nodes[index].poll(now) {
                     Step::Wait(wake) => {
                         self.wakes.set(index, wake);
                         self.is_touched[index] = false;
-                        self.touched.pop_front();
+                        self.polled += 1;
                         break;
                     }
                     Step::Send(port, packet) => match self.wires[index].get(usize::from(port.0)) {
@@ -152,54 +157,83 @@ impl<N: Node> Node for Graph<N> {
 }
 
 /// When each of a fixed set of members wants to be polled: a tournament tree over their times, lowest index first
-/// among equals. `first` and `set` cost the logarithm of the number of members.
-#[derive(Clone, Debug, Default)]
+/// among equals. `first` and `set` cost the logarithm, to base four, of the number of members.
+#[derive(Clone, Debug)]
 pub struct Wakes {
-    /// `tree[1]` is the root, `tree[leaves + i]` member i; `u64::MAX` means never.
-    tree: Vec<u64>,
-    leaves: usize,
+    /// Matches of four, the final first, then the four before it, and so on: the players of match m that are not
+    /// members are the winners of matches 4 m + 1 to 4 m + 4. A match is the times of its players; `u64::MAX` is never.
+    matches: Vec<[u64; 4]>,
+    /// The first match between members: members 4 k to 4 k + 3 meet in match `lowest + k`.
+    lowest: usize,
+    earliest: u64,
+}
+
+const NEVER: u64 = u64::MAX;
+
+impl Default for Wakes {
+    fn default() -> Self {
+        Wakes { matches: vec![[NEVER; 4]], lowest: 0, earliest: NEVER }
+    }
 }
 
 impl Wakes {
     /// Makes room for `members` in all, keeping the times of those there are.
     pub fn grow(&mut self, members: usize) {
-        if members <= self.leaves {
-            return;
+        let room = |wakes: &Wakes| 4 * (wakes.matches.len() - wakes.lowest);
+        while room(self) < members {
+            let grown = room(self);
+            let old = std::mem::take(self);
+            self.lowest = 4 * old.lowest + 1;
+            self.matches = vec![[NEVER; 4]; self.lowest + grown];
+            for (member, &wake) in old.matches[old.lowest..].as_flattened().iter().enumerate() {
+                self.enter(member, wake);
+            }
         }
-        let leaves = members.next_power_of_two();
-        let mut tree = vec![u64::MAX; 2 * leaves];
-        tree[leaves..leaves + self.leaves].copy_from_slice(&self.tree[self.leaves..]);
-        for i in (1..leaves).rev() {
-            tree[i] = tree[2 * i].min(tree[2 * i + 1]);
-        }
-        *self = Wakes { tree, leaves };
+    }
+
+    /// The earliest time; `None` if nobody waits for a time. Costs nothing.
+    #[inline]
+    pub fn earliest(&self) -> Option<Time> {
+        (self.earliest != NEVER).then_some(Time::from_nanos(self.earliest))
     }
 
     /// The earliest time and whose it is; `None` if nobody waits for a time.
     pub fn first(&self) -> Option<(Time, usize)> {
-        let earliest = *self.tree.get(1)?;
-        if earliest == u64::MAX {
-            return None;
+        let earliest = self.earliest()?;
+        let mut at = 0;
+        loop {
+            let players = &self.matches[at];
+            let winner =
+                players.iter().position(|&time| time == self.earliest).expect("somebody has the earliest time");
+            if at >= self.lowest {
+                return Some((earliest, 4 * (at - self.lowest) + winner));
+            }
+            at = 4 * at + 1 + winner;
         }
-        let mut i = 1;
-        while i < self.leaves {
-            i *= 2;
-            i += usize::from(self.tree[i] != earliest);
-        }
-        Some((Time::from_nanos(earliest), i - self.leaves))
     }
 
     /// Sets when `member` wants to be polled.
+    #[inline]
     pub fn set(&mut self, member: usize, wake: Option<Time>) {
-        let mut i = self.leaves + member;
-        self.tree[i] = wake.map_or(u64::MAX, Time::as_nanos);
-        while i > 1 {
-            i /= 2;
-            let earliest = self.tree[2 * i].min(self.tree[2 * i + 1]);
-            if self.tree[i] == earliest {
-                break;
+        self.enter(member, wake.map_or(NEVER, Time::as_nanos));
+    }
+
+    /// Enters a member's time and plays its matches again, up to the first that ends as it did before.
+    fn enter(&mut self, member: usize, mut time: u64) {
+        let (mut at, mut player) = (self.lowest + member / 4, member % 4);
+        loop {
+            let players = &mut self.matches[at];
+            if players[player] == time {
+                return;
             }
-            self.tree[i] = earliest;
+            players[player] = time;
+            let [a, b, c, d] = *players;
+            time = a.min(b).min(c.min(d));
+            if at == 0 {
+                self.earliest = time;
+                return;
+            }
+            (at, player) = ((at - 1) / 4, (at - 1) % 4);
         }
     }
 }

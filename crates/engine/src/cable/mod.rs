@@ -18,6 +18,7 @@ mod tests;
 
 use crate::link::loss::Loss;
 use crate::link::queue::DropTail;
+use crate::link::service::Constant;
 use crate::link::{Link, Stats};
 use crate::node::{Node, Port, Step};
 use crate::packet::Packet;
@@ -85,7 +86,8 @@ impl Cable {
 
     /// An idle path.
     pub fn new(config: Config) -> Cable {
-        let link = |queue, rate: Rate, loss, delay| Link::new(Box::new(queue), Box::new(rate), loss, delay);
+        let link =
+            |queue, rate: Rate, loss, delay| Link::new(Box::new(queue), Box::new(Constant::new(rate)), loss, delay);
         let modem_buffer = DropTail::buffer(config.modem_buffer);
         Cable {
             down: Pair {

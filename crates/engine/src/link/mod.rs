@@ -29,6 +29,8 @@ pub struct Link {
     /// in service if `serving` says so: it need not be moved when its service ends, unless the medium loses it.
     line: VecDeque<(Time, Packet)>,
     serving: Option<InService>,
+    /// Packets in the queue, so as not to ask it for every packet that passes.
+    queued: u64,
     stats: Stats,
     /// What became of the packets that did not get through, if somebody wants to know.
     discards: Option<Vec<Discard>>,
@@ -39,6 +41,7 @@ struct InService {
     /// When the packet entered the link.
     entered: Time,
     finish: Time,
+    len: Bytes,
 }
 
 /// A packet that did not get through.
@@ -88,8 +91,6 @@ pub struct Stats {
     occupied_since: Time,
     /// Time from entry to eviction, summed over the dropped packets, in nanoseconds.
     sojourn_dropped: u128,
-    /// Entry times of the packets in queue and service, summed, in nanoseconds.
-    entries: u128,
 }
 
 impl Link {
@@ -107,6 +108,7 @@ impl Link {
             propagation,
             line: VecDeque::new(),
             serving: None,
+            queued: 0,
             stats: Stats::default(),
             discards: None,
         }
@@ -124,7 +126,7 @@ impl Link {
 
     /// What the link has counted, with the occupancy integrated up to the last event.
     pub fn stats(&self) -> Stats {
-        Stats { inside: self.queue.packets() + self.line.len() as u64, ..self.stats.clone() }
+        Stats { inside: self.queued + self.line.len() as u64, ..self.stats.clone() }
     }
 
     /// What the link has counted when a run ends at `now`, after settling what is due and checking the books.
@@ -136,7 +138,9 @@ impl Link {
         self.settle(now);
         self.account(now);
         let mut stats = self.stats();
-        if let Some(InService { finish, .. }) = self.serving {
+        let mut under_way = self.queue.waited(now);
+        if let Some(InService { entered, finish, .. }) = self.serving {
+            under_way += u128::from((now - entered).as_nanos());
             // The service under way was counted whole when it began.
             stats.busy = stats.busy - (finish - now);
         }
@@ -145,10 +149,9 @@ impl Link {
             stats.delivered + stats.dropped + stats.lost + stats.inside,
             "every packet that arrived at a link was delivered, dropped or lost, or is inside: {stats:?}"
         );
-        let waited = u128::from(self.waiting()) * u128::from(now.as_nanos()) - stats.entries;
         assert_eq!(
             stats.occupancy,
-            stats.sojourn + stats.sojourn_dropped + waited,
+            stats.sojourn + stats.sojourn_dropped + under_way,
             "Little's law: occupancy over time is the sum of sojourns: {stats:?}"
         );
         assert!(stats.busy <= now.since(Time::ZERO), "a link serves one packet at a time: {stats:?}");
@@ -157,7 +160,7 @@ impl Link {
 
     /// Packets in queue and service.
     fn waiting(&self) -> u64 {
-        self.queue.packets() + u64::from(self.serving.is_some())
+        self.queued + u64::from(self.serving.is_some())
     }
 
     fn discard(&mut self, time: Time, lost: bool, packet: Packet) {
@@ -168,47 +171,52 @@ impl Link {
 
     /// Packets and bytes now waiting, the one in service not counted.
     pub fn backlog(&self) -> (u64, Bytes) {
-        (self.queue.packets(), self.queue.bytes())
+        (self.queued, self.queue.bytes())
     }
 
     /// Ends every service that is due by `now`, in order, each starting the next.
+    #[inline]
     fn settle(&mut self, now: Time) {
         self.settle_before(now + Duration::from_nanos(1));
     }
 
     /// Ends every service that is due before `end`.
+    #[inline]
     fn settle_before(&mut self, end: Time) {
-        while let Some(InService { entered, finish }) = self.serving
-            && finish < end
+        while let Some(served) = self.serving
+            && served.finish < end
         {
-            self.account(finish);
-            self.serving = None;
-            self.stats.served += 1;
-            self.stats.sojourn += u128::from((finish - entered).as_nanos());
-            self.stats.entries -= u128::from(entered.as_nanos());
-            self.expose(finish);
-            if let Some((entered, packet)) = self.queue.dequeue(finish) {
-                self.serve(finish, entered, packet);
-            }
+            self.finish(served);
         }
     }
 
-    /// Lets the medium lose the packet whose service ended at `finish`: the last on the line.
-    fn expose(&mut self, finish: Time) {
-        let Some(loss) = &mut self.loss else { return };
-        let (_, packet) = *self.line.back().expect("the packet in service is on the line");
-        if loss.strikes(finish, packet.len()) {
-            self.line.pop_back();
+    /// Ends a service, lets the medium lose the packet, and starts the next.
+    fn finish(&mut self, served: InService) {
+        let InService { entered, finish, len } = served;
+        self.account(finish);
+        self.serving = None;
+        self.stats.served += 1;
+        self.stats.sojourn += u128::from((finish - entered).as_nanos());
+        if let Some(loss) = &mut self.loss
+            && loss.strikes(finish, len)
+        {
+            let (_, packet) = self.line.pop_back().expect("the packet in service is the last on the line");
             self.stats.lost += 1;
-            self.stats.lost_bytes += u64::from(packet.len);
+            self.stats.lost_bytes += len.get();
             self.discard(finish, true, packet);
+        }
+        if self.queued > 0 {
+            let (entered, packet) =
+                self.queue.dequeue(finish).expect("the queue has what was put in and not taken out");
+            self.queued -= 1;
+            self.serve(finish, entered, packet);
         }
     }
 
     fn serve(&mut self, start: Time, entered: Time, packet: Packet) {
         let finish = self.service.finish(start, packet.len());
         self.stats.busy += finish - start;
-        self.serving = Some(InService { entered, finish });
+        self.serving = Some(InService { entered, finish, len: packet.len() });
         self.line.push_back((finish + self.propagation, packet));
     }
 
@@ -229,20 +237,20 @@ impl Node for Link {
         self.account(now);
         self.stats.arrived += 1;
         self.stats.arrived_bytes += u64::from(packet.len);
-        self.stats.entries += u128::from(now.as_nanos());
-        if self.serving.is_none() {
+        let Some(InService { len: in_service, .. }) = self.serving else {
             self.serve(now, now, packet);
             return;
+        };
+        match self.queue.enqueue(now, packet, in_service) {
+            None => self.queued += 1,
+            Some((entered, victim)) => {
+                self.stats.dropped += 1;
+                self.stats.dropped_bytes += u64::from(victim.len);
+                self.stats.sojourn_dropped += u128::from((now - entered).as_nanos());
+                self.discard(now, false, victim);
+            }
         }
-        let in_service = self.line.back().map_or(Bytes::ZERO, |(_, packet)| packet.len());
-        if let Some((entered, victim)) = self.queue.enqueue(now, packet, in_service) {
-            self.stats.dropped += 1;
-            self.stats.dropped_bytes += u64::from(victim.len);
-            self.stats.sojourn_dropped += u128::from((now - entered).as_nanos());
-            self.stats.entries -= u128::from(entered.as_nanos());
-            self.discard(now, false, victim);
-        }
-        self.stats.queued_max = self.stats.queued_max.max(self.queue.packets());
+        self.stats.queued_max = self.stats.queued_max.max(self.queued);
         self.stats.queued_bytes_max = self.stats.queued_bytes_max.max(self.queue.bytes().get());
     }
 

@@ -13,14 +13,14 @@ pub trait Queue: Debug + Send {
     /// which it came. Called only while the server is busy, with a packet of `in_service` bytes.
     fn enqueue(&mut self, now: Time, packet: Packet, in_service: Bytes) -> Option<(Time, Packet)>;
 
-    /// The packet to serve next and the time at which it was taken.
+    /// The packet to serve next and the time at which it came; not `None` while more were taken than left.
     fn dequeue(&mut self, now: Time) -> Option<(Time, Packet)>;
-
-    /// Packets waiting.
-    fn packets(&self) -> u64;
 
     /// Bytes waiting.
     fn bytes(&self) -> Bytes;
+
+    /// How long the waiting packets have waited until `now`, summed, in nanoseconds.
+    fn waited(&self, now: Time) -> u128;
 }
 
 /// How much a buffer holds that keeps a packet until its last bit has left: the one in transmission counts.
@@ -84,7 +84,7 @@ impl Queue for DropTail {
     fn enqueue(&mut self, now: Time, packet: Packet, in_service: Bytes) -> Option<(Time, Packet)> {
         let (packets_held, bytes_held) = if self.holds_service { (1, in_service) } else { (0, Bytes::ZERO) };
         let bytes = self.bytes + packet.len();
-        if self.packets() + packets_held >= self.packets_max || bytes + bytes_held > self.bytes_max {
+        if self.waiting.len() as u64 + packets_held >= self.packets_max || bytes + bytes_held > self.bytes_max {
             return Some((now, packet));
         }
         self.bytes = bytes;
@@ -98,11 +98,11 @@ impl Queue for DropTail {
         Some((entered, packet))
     }
 
-    fn packets(&self) -> u64 {
-        self.waiting.len() as u64
-    }
-
     fn bytes(&self) -> Bytes {
         self.bytes
+    }
+
+    fn waited(&self, now: Time) -> u128 {
+        self.waiting.iter().map(|&(entered, _)| u128::from((now - entered).as_nanos())).sum()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use crate::time::Time;
+use crate::time::{Duration, Time};
 use crate::units::{Bytes, Rate};
 
 /// Decides when the service of a packet ends.
@@ -12,8 +12,27 @@ pub trait Service: Debug + Send {
 }
 
 /// A constant rate.
-impl Service for Rate {
+#[derive(Debug)]
+pub struct Constant {
+    rate: Rate,
+    /// The length served last and its time: most packets in one direction are equally long, and a division costs as
+    /// much as the rest of a service.
+    last: (Bytes, Duration),
+}
+
+impl Constant {
+    /// Serves at `rate`.
+    pub fn new(rate: Rate) -> Constant {
+        Constant { rate, last: (Bytes::ZERO, Duration::ZERO) }
+    }
+}
+
+impl Service for Constant {
+    #[inline]
     fn finish(&mut self, start: Time, len: Bytes) -> Time {
-        start + self.time_for(len)
+        if self.last.0 != len {
+            self.last = (len, self.rate.time_for(len));
+        }
+        start + self.last.1
     }
 }

@@ -10,6 +10,7 @@ use headend_engine::graph::Graph;
 use headend_engine::link::Link;
 use headend_engine::link::loss::{Bernoulli, Bit, GilbertElliott, List, Loss};
 use headend_engine::link::queue::DropTail;
+use headend_engine::link::service::Constant;
 use headend_engine::node::Port;
 use headend_engine::packet::Endpoint;
 use headend_engine::rng::Rng;
@@ -152,7 +153,7 @@ fn wire(scenario: &Scenario, seed: u64, trace: bool, graph: &mut Graph<Piece>) -
 
 fn plain_link(direction: &Direction, seed: u64, loss_name: &str) -> Link {
     let loss = loss(&direction.loss, seed, loss_name);
-    Link::new(Box::new(queue(direction.queue)), Box::new(direction.rate), loss, direction.delay)
+    Link::new(Box::new(queue(direction.queue)), Box::new(Constant::new(direction.rate)), loss, direction.delay)
 }
 
 fn cable(spec: &scenario::Cable, seed: u64, name: &str) -> Cable {
