@@ -6,6 +6,7 @@ pub mod pcapng;
 pub mod results;
 pub mod router;
 pub mod scenario;
+pub mod size;
 pub mod sweep;
 pub mod trace;
 pub mod traffic;

@@ -306,7 +306,7 @@ const FLOW_FIELDS: &[Field] = &[
         "handshake",
         Kind::Flag,
         Is("true"),
-        "`false`: the connections are established beforehand, as in ns.",
+        "If `false`, the connections are established beforehand, as in ns.",
     ),
     field_of(
         &["bulk", "ftp-get"],

@@ -85,6 +85,7 @@ impl Kind {
             Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
             Kind::CountOr { min, max, word } => format!("a whole number from {min} to {max} or \"{word}\""),
             Kind::Rate => format!("{} (from 1bit/s to 1Tbit/s)", quantity::RATE),
+            Kind::Size { max: SIZE_BYTES_MAX, .. } => quantity::SIZE.into(),
             Kind::Size { min, max } => {
                 format!("{} (from {} to {})", quantity::SIZE, Bytes::new(min), Bytes::new(max))
             }

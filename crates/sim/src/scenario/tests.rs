@@ -2,6 +2,7 @@
 
 mod fuzz;
 mod mistakes;
+mod published;
 mod registry;
 
 use headend_engine::tcp::personality::Recovery;
