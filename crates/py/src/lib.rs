@@ -1,14 +1,28 @@
-//! The PyO3 module `headend._native`.
+//! The PyO3 module `headend._native`: scenarios in, tables out.
 
+mod columns;
+mod run;
+
+use pyo3::create_exception;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+
+create_exception!(headend, ScenarioError, PyValueError, "A scenario, or what was asked to change in it, is wrong.");
+create_exception!(headend, SimulationError, PyRuntimeError, "A scenario could not be simulated.");
 
 /// What the package `headend` is built on; its typed face is `python/headend/_native.pyi`.
 #[pymodule]
 mod _native {
     use super::*;
 
+    #[pymodule_export]
+    use super::run::{Results, run};
+    #[pymodule_export]
+    use super::{ScenarioError, SimulationError};
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("__version__", env!("CARGO_PKG_VERSION"))
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("__commit__", env!("HEADEND_COMMIT"))
     }
 }

@@ -1,0 +1,171 @@
+//! Running a sweep for Python: without the interpreter's lock, and with an eye on Ctrl-C.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use headend_sim::results;
+use headend_sim::scenario::{self, Document, Point};
+use headend_sim::sweep::{self, Progress};
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::columns;
+use crate::{ScenarioError, SimulationError};
+
+/// How often at most the interpreter's lock is taken to look for signals and tell of progress.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What a sweep yields. Each table can be taken once: its memory goes to the caller.
+#[pyclass(module = "headend._native")]
+pub(crate) struct Results {
+    #[pyo3(get)]
+    scenario: String,
+    #[pyo3(get)]
+    seed: u64,
+    flows: Option<results::Table>,
+    links: Option<results::Table>,
+    series: Option<results::Table>,
+    packets: Option<results::Table>,
+    captures: Vec<headend_sim::trace::CaptureFile>,
+}
+
+#[pymethods]
+impl Results {
+    /// One row per flow instance.
+    fn flows<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        taken(py, &mut self.flows)?.ok_or_else(already_taken)
+    }
+
+    /// One row per link direction.
+    fn links<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        taken(py, &mut self.links)?.ok_or_else(already_taken)
+    }
+
+    /// The senders' state over time; None unless it was traced.
+    fn series<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        taken(py, &mut self.series)
+    }
+
+    /// What happened to each packet; None unless it was traced.
+    fn packets<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        taken(py, &mut self.packets)
+    }
+
+    /// Point, run, host and pcapng file of each capture.
+    fn captures<'py>(&self, py: Python<'py>) -> Vec<(usize, u64, String, Bound<'py, PyBytes>)> {
+        let file = |capture: &headend_sim::trace::CaptureFile| {
+            (capture.point, capture.run, capture.host.to_string(), PyBytes::new(py, &capture.pcapng))
+        };
+        self.captures.iter().map(file).collect()
+    }
+}
+
+fn taken<'py>(py: Python<'py>, table: &mut Option<results::Table>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    table.take().map(|table| columns::to_dict(py, table)).transpose()
+}
+
+fn already_taken() -> PyErr {
+    PyValueError::new_err("this table has been taken already")
+}
+
+/// Run every point of a scenario's sweep.
+///
+/// `kind` says what `text` is: "path", "toml" or "json". `settings` and the values of `sweep` are TOML, or plain text.
+#[pyfunction]
+#[pyo3(signature = (kind, text, settings, sweep, threads=None, trace=false, progress=None))]
+#[allow(clippy::too_many_arguments)] // one for each of `headend.run`
+pub(crate) fn run(
+    py: Python<'_>,
+    kind: &str,
+    text: &str,
+    settings: Vec<(String, String)>,
+    sweep: Vec<(String, Vec<String>)>,
+    threads: Option<usize>,
+    trace: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Results> {
+    let threads = match threads {
+        None => None,
+        Some(count) => {
+            Some(NonZeroUsize::new(count).ok_or_else(|| PyValueError::new_err("threads must be 1 or more"))?)
+        }
+    };
+    let mut document = match kind {
+        "path" => Document::load(Path::new(text)),
+        "toml" => Document::parse("scenario", text),
+        "json" => Document::parse_json("scenario", text),
+        other => return Err(PyValueError::new_err(format!("a scenario is a path, toml or json, not {other:?}"))),
+    }
+    .map_err(wrong)?;
+    for (path, value) in &settings {
+        document.set(path, value).map_err(wrong)?;
+    }
+    for (path, values) in &sweep {
+        document.sweep(path, &values.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    let points = document.points().map_err(wrong)?;
+    let seed = points.first().map_or(0, |point| point.scenario.seed);
+    let found = sweep_points(py, &points, threads, trace, progress.as_ref())?;
+    let (series, packets, captures) = match found.traces {
+        None => (None, None, Vec::new()),
+        Some(traces) => (Some(traces.series), Some(traces.packets), traces.captures),
+    };
+    Ok(Results {
+        scenario: document.to_toml(),
+        seed,
+        flows: Some(found.flows),
+        links: Some(found.links),
+        series,
+        packets,
+        captures,
+    })
+}
+
+/// Runs the points without the lock. A signal, or an exception from `progress`, stops the sweep and is raised.
+fn sweep_points(
+    py: Python<'_>,
+    points: &[Point],
+    threads: Option<NonZeroUsize>,
+    trace: bool,
+    progress: Option<&Py<PyAny>>,
+) -> PyResult<results::Results> {
+    let stop = AtomicBool::new(false);
+    let mut raised = None;
+    let mut looked = Instant::now();
+    let ended = py.detach(|| {
+        let options = sweep::Options { threads, journal: None, resume: false, stop: &stop, trace };
+        sweep::run(points, &options, &mut |at: Progress| {
+            if raised.is_some() || looked.elapsed() < LOOK_INTERVAL && at.done < at.total {
+                return;
+            }
+            looked = Instant::now();
+            let told = Python::attach(|py| {
+                py.check_signals()?;
+                progress.map_or(Ok(()), |progress| progress.call1(py, (at.done, at.total)).map(drop))
+            });
+            if let Err(error) = told {
+                raised = Some(error);
+                stop.store(true, Ordering::Relaxed);
+            }
+        })
+    });
+    match (raised, ended) {
+        (Some(error), _) => Err(error),
+        (None, Ok(results)) => Ok(results),
+        (None, Err(error)) => Err(SimulationError::new_err(error.to_string())),
+    }
+}
+
+/// A mistake in a scenario as its exception: an unreadable file is an OSError, as from `open`.
+fn wrong(error: scenario::Error) -> PyErr {
+    match error {
+        scenario::Error::Read { ref source, .. } => match source.raw_os_error() {
+            Some(code) => PyOSError::new_err((code, error.to_string())),
+            None => PyOSError::new_err(error.to_string()),
+        },
+        scenario::Error::Wrong(_) => ScenarioError::new_err(error.to_string()),
+    }
+}

@@ -1,0 +1,103 @@
+"""Running scenarios from Python."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from headend import _native
+from headend.results import Capture, Result, Table
+
+
+def run(
+    scenario: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    set: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the command line's option
+    sweep: Mapping[str, Sequence[Any]] | None = None,
+    runs: int | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+    trace: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Result:
+    """Simulate a scenario: every point of its sweep, every run, on all cores.
+
+    Args:
+        scenario: A path, TOML text (anything with a line break in it), or the same as a dict.
+        set: Fields to change, by path: `{"links.cable.down.loss": "1%"}`.
+        sweep: Fields to vary, by path; in place of the scenario's own axis of that path, or beside the others.
+        runs: Runs of every point, instead of the scenario's.
+        seed: Seed of the first run, instead of the scenario's.
+        threads: Worker threads; as many as there are cores unless given. Results do not depend on it.
+        trace: Also record the senders' state, every packet, and captures.
+        progress: Called with runs done and runs in all, on this thread.
+
+    Returns:
+        The tables of results; number columns share the simulator's memory.
+
+    Raises:
+        ScenarioError: The scenario or a setting is wrong; the message names file, line and field.
+        SimulationError: A simulation could not be run.
+        OSError: The file cannot be read.
+        KeyboardInterrupt: Ctrl-C; nothing is kept.
+    """
+    settings = dict(set or {})
+    if runs is not None:
+        settings["runs"] = runs
+    if seed is not None:
+        settings["seed"] = seed
+    kind, text = _source(scenario)
+    native = _native.run(
+        kind,  # type: ignore[arg-type]
+        text,
+        [(path, toml_value(value)) for path, value in settings.items()],
+        [(path, [toml_value(value) for value in values]) for path, values in (sweep or {}).items()],
+        threads,
+        trace,
+        progress,
+    )
+    series, packets = native.series(), native.packets()
+    return Result(
+        flows=Table(native.flows()),
+        links=Table(native.links()),
+        trace=None if series is None else Table(series),
+        packets=None if packets is None else Table(packets),
+        captures=[Capture(*capture) for capture in native.captures()],
+        scenario=native.scenario,
+        seed=native.seed,
+        meta={"version": _native.__version__, "commit": _native.__commit__},
+    )
+
+
+def toml_value(value: Any) -> str:
+    """A Python value as it would be written after `--set path=`.
+
+    Raises TypeError for what a scenario cannot hold.
+    """
+    if isinstance(value, str):
+        return value
+    return _toml(value)
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML on one line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(str(key))} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, Sequence):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    raise TypeError(f"a scenario cannot hold {value!r}, a {type(value).__name__}")
+
+
+def _source(scenario: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str]:
+    if isinstance(scenario, Mapping):
+        return "json", json.dumps(scenario, allow_nan=False)
+    text = os.fspath(scenario)
+    return ("toml" if isinstance(scenario, str) and "\n" in text else "path"), text
