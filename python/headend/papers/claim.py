@@ -26,7 +26,7 @@ The papers print one or two digits of values read off plots whose points are los
 formulas of Mathis and PFTK are expected to fit.
 """
 
-GENERAL_TOLERANCE = "within 15% or half a unit of the last printed digit, whichever is wider"
+GENERAL_TOLERANCE = "Within 15% or half a unit of the last printed digit, whichever is wider"
 
 
 class MeasurementError(ValueError):
@@ -72,29 +72,65 @@ class Claim(Generic[Data]):
         )
 
 
-def criterion(
-    what: str,
-    published: str,
-    measured: Estimate,
-    *,
-    at_least: float | None = None,
-    at_most: float | None = None,
-    unit: str = "",
-    judged: bool = True,
-) -> Criterion:
-    """A number and whether it lies in its accepted range, bounds included. A number that is not finite never does."""
-    above = at_least is None or measured.value >= at_least
-    below = at_most is None or measured.value <= at_most
-    holds = math.isfinite(measured.value) and above and below
-    return Criterion(
-        what, unit, published, measured.value, measured.lo, measured.hi, at_least, at_most, holds=holds, judged=judged
-    )
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The accepted values of a number; a bound of None is open."""
+
+    lo: float | None = None
+    hi: float | None = None
+    strict: bool = False
+    """The bounds themselves are not accepted."""
+
+    def __contains__(self, value: float) -> bool:
+        if not math.isfinite(value):
+            return False
+        if self.strict:
+            return (self.lo is None or value > self.lo) and (self.hi is None or value < self.hi)
+        return (self.lo is None or value >= self.lo) and (self.hi is None or value <= self.hi)
 
 
-def about(published: float, digit: float) -> dict[str, float]:
-    """The accepted range around a published number whose last printed digit counts `digit`."""
+def about(published: float, digit: float) -> Range:
+    """Around a published number whose last printed digit counts `digit`: see `GENERAL_TOLERANCE`."""
     slack = max(abs(published) * RELATIVE_TOLERANCE, digit / 2)
-    return {"at_least": published - slack, "at_most": published + slack}
+    return Range(published - slack, published + slack)
+
+
+def more_than(value: float) -> Range:
+    """Above `value`."""
+    return Range(lo=value, strict=True)
+
+
+def less_than(value: float) -> Range:
+    """Below `value`."""
+    return Range(hi=value, strict=True)
+
+
+def at_most(value: float) -> Range:
+    """`value` or below."""
+    return Range(hi=value)
+
+
+def exactly(value: float) -> Range:
+    """`value` and nothing else."""
+    return Range(value, value)
+
+
+def criterion(
+    what: str, published: str, measured: Estimate, accept: Range, *, unit: str = "", judged: bool = True
+) -> Criterion:
+    """A number and whether it lies in its accepted range. A number that is not finite never does."""
+    return Criterion(
+        what=what,
+        unit=unit,
+        published=published,
+        measured=measured.value,
+        lo=measured.lo,
+        hi=measured.hi,
+        accept_lo=accept.lo,
+        accept_hi=accept.hi,
+        holds=measured.value in accept,
+        judged=judged,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +142,10 @@ class Published:
     section: str
     entry: Mapping[str, Any]
 
-    def band(self, name: str) -> dict[str, float]:
-        """The range given for one of the claim's numbers, for `criterion`."""
+    def band(self, name: str) -> Range:
+        """The range given for one of the claim's numbers."""
         low, _, high = str(self.entry["band"][name]).partition("..")
-        return {"at_least": float(low), "at_most": float(high)}
+        return Range(float(low), float(high))
 
 
 @cache

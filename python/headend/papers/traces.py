@@ -1,0 +1,211 @@
+"""Figures that show one transfer packet by packet: sequence traces and ladder diagrams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headend.papers.claim import Claim, number
+from headend.papers.figure import Curves, Settings, SweepFigure
+from headend.papers.model import Arrow, ArrowKind, FigureResult, Series
+from headend.results import Result, Table
+
+if TYPE_CHECKING:
+    from headend.papers.runner import Runner
+
+PACKET_BYTES = 1460
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceFigure:
+    """When the server sent which packet, a panel for each setting; claims are judged on many runs."""
+
+    id: str
+    title: str
+    caption: str
+    section: str
+    scenario: str
+    panels: Sequence[tuple[str, Settings]]
+    measured: SweepFigure | None = None
+    claims: Sequence[Claim[Curves]] = ()
+    notes: Sequence[str] = ()
+
+    def produce(self, runner: Runner) -> FigureResult:
+        """Trace one run of each panel, measure many for the claims."""
+        shown: list[Series] = []
+        notes = list(self.notes)
+        for panel, settings in self.panels:
+            result = runner.traced(self.scenario, settings, f"{self.id}: {panel}")
+            shown += sent_packets(packets(result), panel)
+            notes.append(f"{panel}: seed {result.seed}, {_outcome(result)}.")
+        curves = runner.curves(self.measured) if self.measured else {}
+        return FigureResult(
+            id=self.id,
+            title=self.title,
+            caption=self.caption,
+            section=self.section,
+            kind="sequence",
+            x_label="Time [s]",
+            y_label="Packet",
+            series=shown,
+            claims=[claim.judge(curves) for claim in self.claims],
+            command=runner.command(self.id),
+            runs=max((len(cell["run"]) for curve in curves.values() for cell in curve.cells), default=1),
+            seed=runner.seed,
+            notes=notes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One exchange of a ladder diagram."""
+
+    name: str
+    scenario: str
+    set: Settings
+    label: Callable[[Packet], str]
+    shows: Callable[[Packet], bool] = lambda _: True
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A packet's way: when it left one host and, unless it was lost, when it reached the other."""
+
+    sent_s: float
+    received_s: float | None
+    sender: str
+    flags: str
+    """Of SFRPA."""
+    seq: int
+    """Place of the first byte in the stream, from 0."""
+    ack: int
+    len: int
+    retransmission: bool
+
+    @property
+    def kind(self) -> ArrowKind:
+        """What it is to the reader of a diagram."""
+        if self.retransmission:
+            return "retransmission"
+        if self.len > 0:
+            return "data"
+        return "control" if set(self.flags) & set("SFR") else "ack"
+
+
+Exchanges = Mapping[str, tuple[Result, list[Packet]]]
+"""What was traced, by panel."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderFigure:
+    """Exchanges drawn packet by packet, an arrow each."""
+
+    id: str
+    title: str
+    caption: str
+    section: str
+    panels: Sequence[Panel]
+    claims: Sequence[Claim[Exchanges]] = ()
+    notes: Sequence[str] = ()
+
+    def produce(self, runner: Runner) -> FigureResult:
+        """Trace each panel's exchange."""
+        exchanges: dict[str, tuple[Result, list[Packet]]] = {}
+        arrows: list[Arrow] = []
+        notes = list(self.notes)
+        for panel in self.panels:
+            result = runner.traced(panel.scenario, panel.set, f"{self.id}: {panel.name}")
+            ways = ways_of(packets(result))
+            exchanges[panel.name] = (result, ways)
+            arrows += (_arrow(way, panel) for way in ways if panel.shows(way))
+            notes.append(f"{panel.name}: {_outcome(result)}.")
+        return FigureResult(
+            id=self.id,
+            title=self.title,
+            caption=self.caption,
+            section=self.section,
+            kind="ladder",
+            x_label="",
+            y_label="Time [s]",
+            ladder=arrows,
+            claims=[claim.judge(exchanges) for claim in self.claims],
+            command=runner.command(self.id),
+            runs=1,
+            seed=runner.seed,
+            notes=notes,
+        )
+
+
+def packets(result: Result) -> Table:
+    """The packet table of a traced result."""
+    if result.packets is None:
+        raise ValueError("the result has no packets: it was run without trace=True")
+    return result.packets
+
+
+def sent_packets(table: Table, group: str) -> list[Series]:
+    """Data packets as they left the server, those sent again apart."""
+    sent = table.where(event="sent", **{"from": "server"})
+    data = sent["len"] > 0
+    again = sent["retransmission"] == 1
+    return [
+        _dots(label, sent, chosen, group) for label, chosen in (("sent", data & ~again), ("sent again", data & again))
+    ]
+
+
+def ways_of(table: Table) -> list[Packet]:
+    """Each packet from the host that sent it to the host that received it, in the order of sending."""
+    event, place, time = table["event"], table["place"], table["time_s"]
+    sender, ident = table["from"], table["id"]
+    hosts = set(sender.tolist())
+    received = {
+        (sender[row], int(ident[row])): float(time[row])
+        for row in np.flatnonzero(event == "received")
+        if place[row] in hosts and place[row] != sender[row]
+    }
+    columns = {name: table[name] for name in ("flags", "seq", "ack", "len", "retransmission")}
+    ways = []
+    for row in np.flatnonzero((event == "sent") & (place == sender)):
+        ways.append(
+            Packet(
+                sent_s=float(time[row]),
+                received_s=received.get((sender[row], int(ident[row]))),
+                sender=str(sender[row]),
+                flags=str(columns["flags"][row]),
+                seq=int(columns["seq"][row]),
+                ack=int(columns["ack"][row]),
+                len=int(columns["len"][row]),
+                retransmission=bool(columns["retransmission"][row]),
+            )
+        )
+    return sorted(ways, key=lambda way: way.sent_s)
+
+
+def _arrow(way: Packet, panel: Panel) -> Arrow:
+    return Arrow(
+        t_send_s=way.sent_s,
+        t_recv_s=way.received_s,
+        sender=way.sender,
+        receiver="pc" if way.sender == "server" else "server",
+        label=panel.label(way),
+        kind=way.kind,
+        group=panel.name,
+    )
+
+
+def _dots(label: str, table: Table, chosen: NDArray[np.bool_], group: str) -> Series:
+    time = table["time_s"][chosen].tolist()
+    packet = (table["seq"][chosen] / PACKET_BYTES + 1).tolist()
+    return Series(label, time, packet, packet, packet, group, "points")
+
+
+def _outcome(result: Result) -> str:
+    flows: Mapping[str, Any] = result.flows
+    return (
+        f"{number(float(flows['transfer_s'].max()), 's')}, {int(flows['timeouts'].sum())} time-outs, "
+        f"{int(flows['fast_retransmits'].sum())} fast retransmits, {int(flows['segments_sent'].sum())} packets sent"
+    )
