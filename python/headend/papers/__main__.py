@@ -1,0 +1,5 @@
+"""`python -m headend.papers`."""
+
+from headend.papers.cli import main
+
+main()

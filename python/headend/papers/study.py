@@ -1,0 +1,100 @@
+"""Papers by name, and running figures of one."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headend import _native
+from headend.papers import tuning
+from headend.papers.figure import Study
+from headend.papers.model import FigureResult, StudyResult
+from headend.papers.runner import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A paper and its figures."""
+
+    id: str
+    title: str
+    authors: str
+    figures: Sequence[Study]
+
+
+PAPERS = {"tuning": Paper("tuning", tuning.TITLE, tuning.PAPER, tuning.FIGURES)}
+
+
+class UnknownFigureError(ValueError):
+    """No paper and no figure has this name."""
+
+
+def choose(names: Iterable[str]) -> list[tuple[Paper, list[Study]]]:
+    """The figures that "tuning", "tuning.fig4" or "fig4" name, in the order of each paper, none twice.
+
+    Raises UnknownFigureError, which lists what there is.
+    """
+    chosen: dict[str, set[str]] = {}
+    for name in names:
+        paper_id, _, figure_id = name.partition(".")
+        found = False
+        for paper in PAPERS.values():
+            known = [figure.id for figure in paper.figures]
+            if name == paper.id:
+                chosen.setdefault(paper.id, set()).update(known)
+                found = True
+            wanted = figure_id if paper_id == paper.id else name
+            if wanted in known:
+                chosen.setdefault(paper.id, set()).add(wanted)
+                found = True
+        if not found:
+            known = [f"{paper.id}.{figure.id}" for paper in PAPERS.values() for figure in paper.figures]
+            raise UnknownFigureError(f"no figure or paper is called {name!r}; there are {', '.join([*PAPERS, *known])}")
+    return [
+        (paper, [figure for figure in paper.figures if figure.id in chosen[paper.id]])
+        for paper in PAPERS.values()
+        if paper.id in chosen
+    ]
+
+
+def run_figures(
+    paper: Paper, figures: Sequence[Study], runner: Runner, command: str, done: Callable[[FigureResult], None]
+) -> StudyResult:
+    """Produce these figures; `done` hears of each."""
+    started = datetime.datetime.now(datetime.UTC)
+    clock = time.monotonic()
+    results = []
+    for figure in figures:
+        results.append(figure.produce(runner))
+        done(results[-1])
+    return StudyResult(
+        id=paper.id,
+        title=paper.title,
+        paper=paper.authors,
+        edition=runner.edition,
+        command=command,
+        seed=runner.seed,
+        machine=machine(),
+        version=f"headend {_native.__version__} ({_native.__commit__})",
+        started=started.isoformat(timespec="seconds"),
+        elapsed_s=round(time.monotonic() - clock, 3),
+        figures=results,
+    )
+
+
+def machine() -> str:
+    """Processor, cores and system, as far as they are known."""
+    model = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
+    except OSError:
+        pass
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
+    return f"{model}, {cores} core{'' if cores == 1 else 's'}, {system}"

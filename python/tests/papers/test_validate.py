@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+from fake import FakeSimulator
+
+from headend.papers import reference, validate
+from headend.papers.figure import Cell
+from headend.papers.runner import Runner
+
+
+def row(fig: str, series: str, x: float, sim: str = "ns2") -> reference.Row:
+    (found,) = (r for r in reference.rows(fig) if (r.sim, r.series, r.x) == (sim, series, x))
+    return found
+
+
+def cell(goodput_mbps: np.ndarray, seconds: float, sent: int) -> Cell:
+    runs = goodput_mbps.size
+    columns = {
+        "run": np.arange(runs),
+        "goodput_bps": goodput_mbps * 1e6,
+        "transfer_s": np.full(runs, seconds),
+        "segments_sent": np.full(runs, sent),
+        "timeouts": np.zeros(runs),
+    }
+    return Cell(0.0, columns)
+
+
+LOSS_FREE = row("p1_fig04", "8KB delack=1 iw=1", 0.0)
+LOSSY = row("p1_fig04", "8KB delack=1 iw=1", 2.0)
+
+
+def test_a_loss_free_row_must_be_equal_to_the_packet():
+    same = cell(np.array([LOSS_FREE.mean_Mbps]), LOSS_FREE.mean_T_s, 2055)
+    assert validate.compare(LOSS_FREE, same).verdict == "agrees"
+    one_more = cell(np.array([LOSS_FREE.mean_Mbps]), LOSS_FREE.mean_T_s, 2056)
+    assert validate.compare(LOSS_FREE, one_more).verdict == "differs"
+    late = cell(np.array([LOSS_FREE.mean_Mbps]), LOSS_FREE.mean_T_s * 1.002, 2055)
+    assert validate.compare(LOSS_FREE, late).verdict == "differs"
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "agrees"), (1.04, "agrees"), (1.2, "differs"), (0.5, "differs")])
+def test_a_lossy_row_agrees_within_both_intervals_and_five_percent(factor, verdict):
+    rng = np.random.default_rng(8)
+    ours = LOSSY.mean_Mbps * factor + rng.normal(0.0, 0.01, 400)
+    assert validate.compare(LOSSY, cell(ours, LOSSY.mean_T_s, 2100)).verdict == verdict, "seed 8"
+
+
+def test_few_noisy_runs_of_ours_widen_the_band():
+    rng = np.random.default_rng(9)
+    few = validate.compare(LOSSY, cell(rng.normal(LOSSY.mean_Mbps, 0.3, 10), 30.0, 2100))
+    many = validate.compare(LOSSY, cell(rng.normal(LOSSY.mean_Mbps, 0.3, 1000), 30.0, 2100))
+    assert few.band_mbps > 3 * many.band_mbps
+
+
+def test_a_rows_columns_become_settings():
+    settings = validate.settings(row("p1_fig17", "tick=0.2 numdup=1 delack=0 iw=2", 3.0, "ns96"))
+    assert settings["nodes.server.tcp.era"] == "ns-1996"
+    assert settings["nodes.server.tcp.rto_tick"] == "200ms"
+    assert settings["nodes.server.tcp.dupack_threshold"] == 1
+    assert settings["nodes.server.tcp.initial_window_segments"] == 2
+    assert settings["nodes.pc.tcp.delayed_ack"] == 1
+    assert settings["links.cable.down.loss"] == "3%"
+    assert settings["flows.get.handshake"] is False
+
+
+def test_headers_are_counted_where_the_table_counts_them():
+    settings = validate.settings(row("p1_fig14", "MSS 512 wire 552", 0.0))
+    assert (settings["nodes.server.tcp.mss"], settings["nodes.server.tcp.headers"]) == ("512B", "ipv4")
+    assert settings["nodes.pc.tcp.receive_buffer"] == f"{16 * 512}B"
+
+
+def test_every_row_that_has_our_rules_is_compared():
+    simulate = FakeSimulator()
+    runner = Runner(paper="tuning", runs_asked=2, simulate=simulate)
+    compared = validate.validate(runner, figures=["p1_fig03"])
+    expected = [r for r in reference.rows("p1_fig03") if r.sim in ("ns2", "ns96")]
+    assert len(compared) == len(expected) == len(simulate.calls)
+    assert {c.verdict for c in compared} <= {"agrees", "differs"}
+    assert validate.worst(compared, 3)[0].off != 0.0
