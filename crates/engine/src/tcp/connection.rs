@@ -476,7 +476,12 @@ impl Connection {
         if segment.flags.rst {
             // RFC 9293 s3.10.7.4, from RFC 5961: only the exact number resets; others in the window are challenged.
             if segment.seq == seq::number(self.irs, self.receiver.next()) {
-                self.end(Fault::Reset);
+                // In CLOSING, LAST-ACK and TIME-WAIT nothing is lost by it.
+                if self.fin_sent && self.receiver.has_fin() {
+                    self.phase = Phase::Closed;
+                } else {
+                    self.end(Fault::Reset);
+                }
             } else {
                 self.receiver.acknowledge();
             }
@@ -530,10 +535,8 @@ impl Connection {
 
     /// A repetition of what has arrived: counted, and reported by D-SACK.
     fn note_repeat(&mut self, now: Time, segment: &Segment) {
-        if let Some(start) = seq::position(self.irs, segment.seq, self.receiver.next())
-            && segment.len > 0
-        {
-            self.receiver.arrive(now, start, u64::from(segment.len), false);
+        if let Some(start) = seq::position(self.irs, segment.seq, self.receiver.next()) {
+            self.receiver.note_repeat(start, u64::from(segment.len));
         }
         if self.phase == Phase::TimeWait && segment.flags.fin {
             // RFC 9293 s3.10.7.4: a repeated FIN restarts the wait.

@@ -76,11 +76,8 @@ impl Receiver {
         }
         let end = (end + u64::from(fin)).min(self.edge + u64::from(self.fin.is_some()));
         if end <= self.next || start >= end {
-            // RFC 9293 s3.10.7.4: not acceptable, so acknowledge at once. D-SACK says what came twice.
-            if len > 0 && end > start {
-                self.duplicates += 1;
-                self.duplicate = Some((start, end));
-            }
+            // RFC 9293 s3.10.7.4: not acceptable, so acknowledge at once.
+            self.note_repeat(start, len);
             self.acknowledge_now = true;
             return;
         }
@@ -102,6 +99,15 @@ impl Receiver {
             self.acknowledge_now = true;
         } else {
             self.delay(now, len);
+        }
+    }
+
+    /// A segment of `len` bytes at `start` came: if all of it had come before, counts it and has D-SACK report it.
+    pub(crate) fn note_repeat(&mut self, start: u64, len: u64) {
+        let end = start + len;
+        if len > 0 && end <= self.next {
+            self.duplicates += 1;
+            self.duplicate = Some((start, end));
         }
     }
 

@@ -1,8 +1,8 @@
 //! The sending half: what to send, when to send it again, and how much the peer and the network allow.
 
 use super::flight::Flight;
-use super::personality::Personality;
-use super::recovery::{self, Acknowledgement, Recovery};
+use super::personality::{EraRules, Personality, Recovery};
+use super::recovery::{self, Acknowledgement};
 use super::rto::Rto;
 use crate::cc::{Cause, Setup};
 use crate::time::{Duration, Time};
@@ -51,7 +51,7 @@ pub(crate) struct Heard<'a> {
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(crate) flight: Flight,
-    recovery: Box<dyn Recovery>,
+    recovery: Box<dyn recovery::Recovery>,
     /// Bytes that may be written and not acknowledged.
     send_buffer: u64,
     /// One past the last byte written.
@@ -79,6 +79,11 @@ impl Sender {
     /// added to the initial window, `edge` the peer's right edge.
     pub(crate) fn new(personality: &Personality, mss: u64, rto: Rto, extra_window: u64, edge: u64) -> Sender {
         let one = Bytes::new(mss);
+        let era = match personality.recovery {
+            Recovery::Tahoe | Recovery::Reno | Recovery::NewReno => personality.era,
+            // These came after the RFCs had settled the rules.
+            Recovery::Sack | Recovery::RackTlp => EraRules::RFC,
+        };
         let initial_window = match personality.initial_window_segments {
             Some(segments) => one * u64::from(segments),
             // RFC 6928 s2.
@@ -88,9 +93,9 @@ impl Sender {
             mss: one,
             initial_window: initial_window + Bytes::new(extra_window),
             abc_limit: personality.abc_limit_segments.map_or(Bytes::MAX, |segments| one * u64::from(segments)),
-            loss_window: if personality.era.restart_at_initial_window { initial_window } else { one },
-            floor_segments: personality.era.floor_segments,
-            halve_usable: personality.era.halve_usable,
+            loss_window: if era.restart_at_initial_window { initial_window } else { one },
+            floor_segments: era.floor_segments,
+            halve_usable: era.halve_usable,
         };
         Sender {
             flight: Flight {
@@ -104,7 +109,7 @@ impl Sender {
                 rto,
                 dupack_threshold: personality.dupack_threshold.max(1),
                 limited_transmit: personality.limited_transmit,
-                era: personality.era,
+                era,
                 restart_timer: false,
                 rtt: None,
                 counters: Counters::default(),
@@ -227,8 +232,8 @@ impl Sender {
             self.timeouts_in_a_row += 1;
             self.recovery.on_timeout(&mut self.flight, now);
             self.flight.rto.back_off();
-            self.retransmit_at = None;
             self.flight.restart_timer = true;
+            self.run_timer(now);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Two TCP ends and what lies between them, in virtual time, for the tests of this crate.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+pub mod chaos;
+
 use headend_engine::graph::Graph;
 use headend_engine::node::{Node, Port, Step};
 use headend_engine::packet::{Body, Endpoint, Packet};

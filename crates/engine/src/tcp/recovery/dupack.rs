@@ -101,7 +101,10 @@ impl DupAcks {
         if self.resend {
             return Some(Want { start: flight.una, limit: flight.una + flight.mss, forced: true });
         }
-        let limit = flight.una + flight.controller.window().get() + self.inflation;
+        let window = flight.controller.window().get() + self.inflation;
+        // Halving without a floor can leave no window at all; with nothing in flight, no ACK would ever open it.
+        let window = if flight.size() == 0 { window.max(flight.mss) } else { window };
+        let limit = flight.una + window;
         (flight.nxt < limit).then_some(Want { start: flight.nxt, limit, forced: false })
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Selective {
     pub(crate) board: Scoreboard,
     mode: Mode,
     timeouts_of: Option<u64>,
+    /// The timer expired: the first segment leaves whatever else is believed to be in the network.
+    resend_first: bool,
 }
 
 /// What one acknowledgement delivered.
@@ -39,12 +41,13 @@ pub(crate) struct Delivery {
 
 impl Default for Selective {
     fn default() -> Self {
-        Selective { board: Scoreboard::default(), mode: Mode::Open, timeouts_of: None }
+        Selective { board: Scoreboard::default(), mode: Mode::Open, timeouts_of: None, resend_first: false }
     }
 }
 
 impl Selective {
     pub(crate) fn on_sent(&mut self, now: Time, start: u64, end: u64, resend: bool) {
+        self.resend_first = false;
         if resend {
             self.board.resend(start, now);
         } else {
@@ -64,11 +67,11 @@ impl Selective {
     ) -> Delivery {
         let mut delivery = Delivery { in_flight: self.board.pipe(), ..Delivery::default() };
         let mut newest: Option<Time> = None;
+        let mut ambiguous = false;
         let mut count = |segment: &Sent| {
             delivery.bytes += segment.end - segment.start;
-            if !segment.retransmitted {
-                newest = newest.max(Some(segment.at));
-            }
+            newest = newest.max(Some(segment.at));
+            ambiguous |= segment.retransmitted;
             each(segment);
         };
         self.board.acknowledge(flight.una, |segment| {
@@ -82,8 +85,11 @@ impl Selective {
         if ack.acked(flight) > 0 {
             flight.nxt = flight.nxt.max(flight.una);
             self.timeouts_of = None;
+            self.resend_first = false;
         }
-        if let Some(sent) = newest {
+        // Karn's rule for the whole ACK: one that a retransmission brought about may acknowledge a segment that had
+        // arrived long ago.
+        if let Some(sent) = newest.filter(|_| !ambiguous) {
             flight.measure(sent, ack.now);
             delivery.rtt = Some(ack.now - sent);
         }
@@ -150,17 +156,24 @@ impl Selective {
         self.board.mark_lost(|segment| Some(segment.start == flight.una || dead(segment)));
         flight.congest(now, Cause::Timeout, in_flight, 0, repeated);
         self.mode = Mode::AfterTimeout { end: flight.max };
+        self.resend_first = true;
     }
 
     /// The lost first, then new data, as far as the window allows.
     pub(crate) fn next(&mut self, flight: &Flight) -> Option<Want> {
+        if self.resend_first
+            && let Some(first) = self.board.first()
+        {
+            return Some(Want { start: first.start, limit: first.end, forced: true });
+        }
         let outstanding = if flight.limited_transmit || !matches!(self.mode, Mode::Open) {
             self.board.pipe()
         } else {
             // Without limited transmit (RFC 3042), what SACK reports frees no window before recovery.
             flight.size()
         };
-        let room = self.window(flight).saturating_sub(outstanding);
+        let window = if flight.size() == 0 { self.window(flight).max(flight.mss) } else { self.window(flight) };
+        let room = window.saturating_sub(outstanding);
         if room == 0 {
             return None;
         }
