@@ -240,6 +240,10 @@ impl Wakes {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -256,5 +260,25 @@ mod tests {
         assert_eq!(wakes.first(), Some((Time::from_nanos(7), 4)));
         wakes.set(4, Some(Time::from_nanos(10)));
         assert_eq!(wakes.first(), Some((Time::from_nanos(9), 1)));
+    }
+
+    proptest! {
+        #[test]
+        fn the_tournament_agrees_with_looking_at_everybody(
+            members in 1..70_usize,
+            changes in vec((0..70_usize, option::of(0..20_u64)), 0..200),
+        ) {
+            let mut wakes = Wakes::default();
+            let mut times = vec![None; members];
+            wakes.grow(members);
+            for (member, time) in changes {
+                let (member, wake) = (member % members, time.map(Time::from_nanos));
+                wakes.set(member, wake);
+                times[member] = wake;
+                let waiting = times.iter().enumerate().filter_map(|(member, wake)| wake.map(|wake| (wake, member)));
+                prop_assert_eq!(wakes.first(), waiting.min());
+                prop_assert_eq!(wakes.earliest(), wakes.first().map(|(wake, _)| wake));
+            }
+        }
     }
 }

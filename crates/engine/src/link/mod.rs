@@ -6,6 +6,8 @@
 pub mod loss;
 pub mod queue;
 pub mod service;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 
@@ -255,7 +257,13 @@ impl Node for Link {
     }
 
     fn poll(&mut self, now: Time) -> Step {
-        self.settle(now);
+        // Without propagation a packet leaves as its service ends. Otherwise a service that ends now is left for later: an
+        // arrival still to come now finds the buffer as it was, whoever was polled first.
+        if self.propagation == Duration::ZERO {
+            self.settle(now)
+        } else {
+            self.settle_before(now)
+        }
         match self.line.front() {
             Some(&(arrival, packet)) if arrival <= now => {
                 self.line.pop_front();

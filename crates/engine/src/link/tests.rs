@@ -1,0 +1,207 @@
+//! A link against a model that keeps every packet and looks through all of them at each arrival.
+
+use proptest::collection::{btree_set, vec};
+use proptest::prelude::*;
+
+use super::loss::List;
+use super::queue::{Capacity, DropTail};
+use super::service::Constant;
+use super::*;
+use crate::graph::Graph;
+use crate::packet::{Body, Endpoint};
+use crate::units::Rate;
+
+/// One byte a microsecond, so that with arrivals on whole microseconds many events coincide.
+const RATE: Rate = Rate::mbit(8);
+
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    Waiting(Capacity),
+    Buffer(Capacity),
+}
+
+#[derive(Clone, Debug)]
+struct Setup {
+    limit: Limit,
+    lost: Vec<u64>,
+    propagation: Duration,
+}
+
+/// What a link did: deliveries, and packets that did not get through.
+#[derive(Debug, Default, PartialEq)]
+struct Outcome {
+    delivered: Vec<(Time, u64)>,
+    dropped: Vec<(Time, u64)>,
+    lost: Vec<(Time, u64)>,
+}
+
+fn packet(id: u64, len: u32) -> Packet {
+    Packet { id, src: Endpoint::default(), dst: Endpoint::default(), len, body: Body::Opaque }
+}
+
+fn link(setup: &Setup) -> Link {
+    let queue = match setup.limit {
+        Limit::Buffer(capacity) => DropTail::buffer(capacity),
+        Limit::Waiting(Capacity::Unlimited) => DropTail::unlimited(),
+        Limit::Waiting(Capacity::Packets(packets)) => DropTail::packets(packets),
+        Limit::Waiting(Capacity::Bytes(bytes)) => DropTail::bytes(bytes),
+    };
+    let loss = Box::new(List::new(setup.lost.clone()));
+    let mut link = Link::new(Box::new(queue), Box::new(Constant::new(RATE)), Some(loss), setup.propagation);
+    link.record_discards();
+    link
+}
+
+/// What a link must do, by looking at every packet that it ever took.
+fn model(setup: &Setup, arrivals: &[(Time, Packet)]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut taken: Vec<(Time, Packet)> = Vec::new(); // with the end of its service
+    for &(now, packet) in arrivals {
+        let held: Vec<Packet> = taken.iter().filter(|&&(finish, _)| finish >= now).map(|&(_, packet)| packet).collect();
+        let count = |packets: &[Packet]| (packets.len() as u64, packets.iter().map(Packet::len).sum::<Bytes>());
+        let (limit, (packets, bytes)) = match setup.limit {
+            Limit::Buffer(limit) => (limit, count(&held)),
+            Limit::Waiting(limit) => (limit, count(held.get(1..).unwrap_or_default())),
+        };
+        let fits = match limit {
+            Capacity::Unlimited => true,
+            Capacity::Packets(max) => packets < max,
+            Capacity::Bytes(max) => bytes + packet.len() <= max,
+        };
+        if !held.is_empty() && !fits {
+            outcome.dropped.push((now, packet.id));
+            continue;
+        }
+        let start = taken.last().map_or(now, |&(finish, _)| finish.max(now));
+        let finish = start + RATE.time_for(packet.len());
+        taken.push((finish, packet));
+        if setup.lost.contains(&(taken.len() as u64)) {
+            outcome.lost.push((finish, packet.id));
+        } else {
+            outcome.delivered.push((finish + setup.propagation, packet.id));
+        }
+    }
+    outcome
+}
+
+fn outcome(link: &mut Link, delivered: Vec<(Time, u64)>) -> Outcome {
+    let end = delivered.last().map_or(Time::ZERO, |&(time, _)| time) + Duration::from_secs(10);
+    assert!(matches!(link.poll(end), Step::Wait(None)), "nothing is left to deliver");
+    let stats = link.close_books(end); // checks conservation and Little's law
+    assert_eq!((stats.inside, stats.delivered), (0, delivered.len() as u64));
+    let of = |lost| {
+        let discards = link.discards().iter().filter(|discard| discard.lost == lost);
+        discards.map(|discard| (discard.time, discard.packet.id)).collect()
+    };
+    Outcome { delivered, dropped: of(false), lost: of(true) }
+}
+
+/// Gives `node` its arrivals at port 0, polls it when it asks, and notes what leaves it.
+fn drive(node: &mut impl Node, arrivals: &[(Time, Packet)]) -> Vec<(Time, u64)> {
+    let (mut now, mut delivered) = (Time::ZERO, Vec::new());
+    let mut arrivals = arrivals.iter().peekable();
+    loop {
+        let wake = loop {
+            match node.poll(now) {
+                Step::Send(_, packet) => delivered.push((now, packet.id)),
+                Step::Wait(wake) => break wake,
+            }
+        };
+        let next = arrivals.peek().map(|&&(time, _)| time);
+        let Some(soonest) = wake.into_iter().chain(next).min() else { return delivered };
+        now = soonest;
+        // All that arrives at one instant arrives before anything else happens then.
+        while let Some(&(_, packet)) = arrivals.next_if(|&&(time, _)| time == now) {
+            node.receive(now, Port(0), packet);
+        }
+    }
+}
+
+fn capacity() -> impl Strategy<Value = Capacity> {
+    prop_oneof![
+        Just(Capacity::Unlimited),
+        (0..8_u64).prop_map(Capacity::Packets),
+        (0..60_u64).prop_map(|bytes| Capacity::Bytes(Bytes::new(bytes))),
+    ]
+}
+
+fn setup() -> impl Strategy<Value = Setup> {
+    let limit = (capacity(), any::<bool>());
+    (limit, btree_set(1..60_u64, 0..8), 0..40_u64).prop_map(|((capacity, waiting), lost, micros)| Setup {
+        limit: if waiting { Limit::Waiting(capacity) } else { Limit::Buffer(capacity) },
+        lost: lost.into_iter().collect(),
+        propagation: Duration::from_micros(micros),
+    })
+}
+
+fn arrivals() -> impl Strategy<Value = Vec<(Time, Packet)>> {
+    vec((0..20_u64, 1..20_u32), 1..120).prop_map(|packets| {
+        let mut now = Time::ZERO;
+        let number = |(id, (gap, len)): (usize, (u64, u32))| {
+            now += Duration::from_micros(gap);
+            (now, packet(id as u64, len))
+        };
+        packets.into_iter().enumerate().map(number).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_link_does_what_the_naive_model_does_packet_by_packet(setup in setup(), arrivals in arrivals()) {
+        let mut link = link(&setup);
+        let delivered = drive(&mut link, &arrivals);
+        prop_assert_eq!(outcome(&mut link, delivered), model(&setup, &arrivals));
+    }
+
+    #[test]
+    fn it_makes_no_difference_how_often_a_link_is_polled(setup in setup(), arrivals in arrivals()) {
+        let mut link = link(&setup);
+        let mut delivered = Vec::new();
+        let end = arrivals.last().expect("at least one").0 + Duration::from_millis(5);
+        let mut due = arrivals.iter().peekable();
+        // Every microsecond, asked or not.
+        for micros in 0..=end.as_nanos() / 1_000 {
+            let now = Time::from_nanos(1_000 * micros);
+            while let Some(&(_, packet)) = due.next_if(|&&(time, _)| time == now) {
+                link.receive(now, Port(0), packet);
+            }
+            while let Step::Send(_, packet) = link.poll(now) {
+                delivered.push((now, packet.id));
+            }
+        }
+        prop_assert_eq!(outcome(&mut link, delivered), model(&setup, &arrivals));
+    }
+
+    #[test]
+    fn links_wired_in_a_graph_do_what_they_do_one_after_another(
+        setups in vec(setup(), 3),
+        arrivals in arrivals(),
+        backwards in any::<bool>(),
+    ) {
+        // Propagation: without it, who goes first at one instant depends on the order of the nodes.
+        let setups: Vec<Setup> = setups
+            .into_iter()
+            .map(|setup| Setup { propagation: setup.propagation + Duration::from_micros(1), ..setup })
+            .collect();
+        let mut graph = Graph::new();
+        let mut nodes = [0; 3];
+        for place in if backwards { [2, 1, 0] } else { [0, 1, 2] } {
+            nodes[place] = graph.add(link(&setups[place]));
+        }
+        let way_in = graph.expose(nodes[0], Port(0));
+        graph.wire(nodes[0], Port(1), nodes[1], Port(0));
+        graph.wire(nodes[1], Port(1), nodes[2], Port(0));
+        graph.expose(nodes[2], Port(1));
+        prop_assert_eq!(way_in, Port(0));
+        let delivered = drive(&mut graph, &arrivals);
+
+        let mut through = arrivals.clone();
+        for setup in &setups {
+            let next = model(setup, &through).delivered;
+            let find = |id| arrivals.iter().find(|(_, packet)| packet.id == id).expect("only what arrived leaves").1;
+            through = next.into_iter().map(|(time, id)| (time, find(id))).collect();
+        }
+        let expected: Vec<(Time, u64)> = through.iter().map(|&(time, packet)| (time, packet.id)).collect();
+        prop_assert_eq!(delivered, expected);
+    }
+}
