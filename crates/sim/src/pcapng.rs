@@ -194,4 +194,4 @@ fn checksum(mut sum: u32, bytes: &[u8]) -> u16 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -44,7 +44,7 @@ fn capture(packets: &[Packet], snap_len: u32) -> Vec<u8> {
 }
 
 /// What tshark prints for `capture`, or nothing if it is not installed.
-fn tshark(capture: &[u8], name: &str, arguments: &[&str]) -> Option<String> {
+pub(crate) fn tshark(capture: &[u8], name: &str, arguments: &[&str]) -> Option<String> {
     let path = std::env::temp_dir().join(format!("headend-{}-{name}.pcapng", std::process::id()));
     std::fs::write(&path, capture).unwrap();
     let output = Command::new("tshark")

@@ -3,6 +3,7 @@ use headend_engine::time::Duration;
 use headend_engine::units::{Chance, Rate};
 
 use super::*;
+use crate::pcapng::tests::tshark;
 use crate::results::FlowRow;
 use crate::scenario::{
     Channel, Direction, Flow, FlowKind, Link as LinkSpec, LinkKind, LossSpec, Node as NodeSpec, NodeKind, QueueSpec,
@@ -294,6 +295,25 @@ fn an_http_get_sends_its_header_alone_and_then_one_full_segment() {
     assert_eq!((sent[0].1, sent[1].1), (200, 1_460));
     assert!(sent[1].0 - sent[0].0 < 0.001);
     assert!(sent[2].0 - sent[1].0 > 0.1, "{sent:?}");
+}
+
+#[test]
+fn tshark_finds_nothing_amiss_in_a_clean_transfer() {
+    for personality in [Personality::bsd_reno_1996(), Personality::linux()] {
+        let mut ftp = paper(100_000, LossSpec::None);
+        ftp.nodes[0] = host("server", personality.clone());
+        ftp.nodes[2] = host("pc", personality);
+        ftp.flows[0] = Flow { kind: FlowKind::FtpGet, whole_segments: false, ..ftp.flows[0].clone() };
+        let (outcome, trace) = run(&ftp, 0, true);
+        let captures = traces(&outcome, trace).captures;
+        assert_eq!(captures.iter().map(|capture| &*capture.host).collect::<Vec<_>>(), ["server", "pc"]);
+        // A full window is nothing amiss; what seems lost, repeated or misplaced would be.
+        let filter = "_ws.malformed || _ws.expert.severity >= 0x800000 || ip.checksum.status != 1 || \
+                      tcp.analysis.retransmission || tcp.analysis.lost_segment || tcp.analysis.ack_lost_segment || \
+                      tcp.analysis.out_of_order || tcp.analysis.zero_window || tcp.analysis.duplicate_ack";
+        let Some(complaints) = tshark(&captures[1].pcapng, "world", &["-Y", filter]) else { return };
+        assert_eq!(complaints, "");
+    }
 }
 
 #[test]
