@@ -159,7 +159,8 @@ def show(study: StudyResult, console: Console) -> None:
         if claim.reason:
             console.print(f"[bold]{escape(claim.id)}[/] {claim.verdict}. {escape(claim.reason)}")
     reproduced = sum(claim.verdict == "reproduced" for claim in study.claims())
-    console.print(f"{reproduced} of {len(study.claims())} claims reproduced, {len(study.figures)} figures.")
+    figures = "1 figure" if len(study.figures) == 1 else f"{len(study.figures)} figures"
+    console.print(f"{reproduced} of {len(study.claims())} claims reproduced, {figures}.")
 
 
 def show_validation(compared: list[ns2.Comparison], worst: int, console: Console) -> None:
