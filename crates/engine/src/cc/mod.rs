@@ -65,6 +65,8 @@ pub struct Setup {
     pub mss: Bytes,
     /// Initial window.
     pub initial_window: Bytes,
+    /// Where slow start ends before any loss was seen; `Bytes::MAX` for as high as possible (RFC 5681 s3.1).
+    pub initial_threshold: Bytes,
     /// Most that one ACK adds in slow start: one segment (RFC 5681 s3.1), two (RFC 3465), `Bytes::MAX` (Linux).
     pub abc_limit: Bytes,
     /// Window after a timeout, in bytes: one segment (RFC 5681 s3.1), or the initial window (ns of 1996).

@@ -20,7 +20,8 @@ impl Reno {
     /// A controller at its initial window.
     pub fn new(setup: Setup) -> Reno {
         let cwnd = setup.initial_window.get();
-        Reno { setup, cwnd, fraction: 0, ssthresh: u64::MAX, before: (cwnd, u64::MAX) }
+        let ssthresh = setup.initial_threshold.get();
+        Reno { setup, cwnd, fraction: 0, ssthresh, before: (cwnd, ssthresh) }
     }
 }
 

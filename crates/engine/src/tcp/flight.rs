@@ -35,6 +35,8 @@ pub(crate) struct Flight {
     pub(crate) era: EraRules,
     /// Set to restart the retransmission timer; the sender does so and clears it.
     pub(crate) restart_timer: bool,
+    /// When the retransmission timer expires.
+    pub(crate) retransmit_at: Option<Time>,
     /// The last round trip measured, exact; taken by whoever keeps statistics.
     pub(crate) rtt: Option<Duration>,
     /// What has happened so far.

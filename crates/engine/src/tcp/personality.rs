@@ -158,6 +158,9 @@ pub struct Personality {
     pub headers: Headers,
     /// Initial window in segments; `None` for RFC 6928's min(10 MSS, max(2 MSS, 14600 B)).
     pub initial_window_segments: Option<u32>,
+    /// Slow start ends at this window, in segments, before any loss was seen; `None` for as high as possible (RFC 5681
+    /// s3.1). Linux keeps one a destination in its TCP metrics.
+    pub initial_ssthresh_segments: Option<u32>,
     /// Most that one ACK adds to the window in slow start, in segments: 1 (RFC 5681 s3.1), 2 (RFC 3465); `None` for
     /// all that it acknowledges (Linux).
     pub abc_limit_segments: Option<u32>,
@@ -208,6 +211,7 @@ impl Personality {
             mss: Bytes::new(1460),
             headers: Headers::Ipv4,
             initial_window_segments: Some(1),
+            initial_ssthresh_segments: None,
             abc_limit_segments: Some(1),
             send_buffer: Bytes::new(8_760),
             receive_buffer: Bytes::new(8_760),
@@ -257,6 +261,7 @@ impl Personality {
             mss: Bytes::new(1460),
             headers: Headers::Ipv4,
             initial_window_segments: None,
+            initial_ssthresh_segments: None,
             abc_limit_segments: Some(1),
             send_buffer: Bytes::new(4_000_000),
             receive_buffer: Bytes::new(4_000_000),

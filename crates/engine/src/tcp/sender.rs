@@ -64,7 +64,6 @@ pub(crate) struct Sender {
     idle_restart: bool,
     /// Largest window that the peer ever offered.
     window_max: u64,
-    retransmit_at: Option<Time>,
     timeouts_in_a_row: u32,
     /// Zero-window probing: when, and how often in a row.
     probe_at: Option<Time>,
@@ -92,6 +91,9 @@ impl Sender {
         let setup = Setup {
             mss: one,
             initial_window: initial_window + Bytes::new(extra_window),
+            initial_threshold: personality
+                .initial_ssthresh_segments
+                .map_or(Bytes::MAX, |segments| one * u64::from(segments)),
             abc_limit: personality.abc_limit_segments.map_or(Bytes::MAX, |segments| one * u64::from(segments)),
             loss_window: if era.restart_at_initial_window { initial_window } else { one },
             floor_segments: era.floor_segments,
@@ -111,6 +113,7 @@ impl Sender {
                 limited_transmit: personality.limited_transmit,
                 era,
                 restart_timer: false,
+                retransmit_at: None,
                 rtt: None,
                 counters: Counters::default(),
             },
@@ -122,7 +125,6 @@ impl Sender {
             nagle: personality.nagle,
             idle_restart: personality.idle_restart,
             window_max: edge - 1,
-            retransmit_at: None,
             timeouts_in_a_row: 0,
             probe_at: None,
             probes: 0,
@@ -215,9 +217,9 @@ impl Sender {
 
     fn run_timer(&mut self, now: Time) {
         if self.flight.max == self.flight.una {
-            self.retransmit_at = None;
-        } else if self.flight.restart_timer || self.retransmit_at.is_none() {
-            self.retransmit_at = Some(self.flight.rto.deadline(now));
+            self.flight.retransmit_at = None;
+        } else if self.flight.restart_timer || self.flight.retransmit_at.is_none() {
+            self.flight.retransmit_at = Some(self.flight.rto.deadline(now));
         }
         self.flight.restart_timer = false;
     }
@@ -226,8 +228,9 @@ impl Sender {
     pub(crate) fn tick(&mut self, now: Time) {
         if self.recovery.deadline().is_some_and(|due| due <= now) {
             self.recovery.on_deadline(&mut self.flight, now);
+            self.run_timer(now);
         }
-        if self.retransmit_at.is_some_and(|due| due <= now) {
+        if self.flight.retransmit_at.is_some_and(|due| due <= now) {
             self.flight.counters.timeouts += 1;
             self.timeouts_in_a_row += 1;
             self.recovery.on_timeout(&mut self.flight, now);
@@ -341,7 +344,7 @@ impl Sender {
 
     /// When the sender wants to be asked again.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        [self.retransmit_at, self.recovery.deadline(), self.probe_at].into_iter().flatten().min()
+        [self.flight.retransmit_at, self.recovery.deadline(), self.probe_at].into_iter().flatten().min()
     }
 
     /// Bytes believed to be in the network.

@@ -96,6 +96,14 @@ pub static OPTIONS: &[TcpOption] = &[
         |p| p.initial_window_segments.map_or("rfc6928".into(), |n| n.to_string()),
     ),
     option(
+        "initial_ssthresh_segments",
+        "initial_ssthresh_segments",
+        Kind::CountOr { min: 2, max: 1_000_000, word: "unlimited" },
+        "Window at which slow start ends before any loss was seen, in segments; `unlimited`: none (RFC 5681 s3.1).",
+        |p, s| p.initial_ssthresh_segments = s.count_or().map(small),
+        |p| p.initial_ssthresh_segments.map_or("unlimited".into(), |n| n.to_string()),
+    ),
+    option(
         "abc_limit_segments",
         "abc_limit_segments",
         Kind::CountOr { min: 1, max: 1_000, word: "unlimited" },

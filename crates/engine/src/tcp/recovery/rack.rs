@@ -181,6 +181,8 @@ impl Recovery for RackTlp {
         if self.probe_deadline.is_some_and(|due| due <= now) {
             self.probe_deadline = None;
             self.probe_due = self.common.board.first().is_some();
+            // RFC 8985 s7.3: the probe comes instead of the timeout.
+            flight.restart_timer = self.probe_due;
         }
         if self.reordering_deadline.is_some_and(|due| due <= now) {
             let found = self.detect(flight, now);
@@ -239,7 +241,9 @@ impl RackTlp {
             Some(srtt) => srtt * 2 + if alone { DELAYED_ACK_MAX } else { Duration::ZERO },
             None => Duration::from_secs(1),
         };
-        self.probe_deadline = Some(now + wait.min(flight.rto.timeout()));
+        // Never later than the timer itself, which the probe then restarts.
+        let latest = flight.retransmit_at.filter(|_| !flight.restart_timer).unwrap_or(now + flight.rto.timeout());
+        self.probe_deadline = Some((now + wait).min(latest));
     }
 
     /// RFC 8985 s7.4.2: was the probe needed?

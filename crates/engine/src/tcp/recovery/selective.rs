@@ -129,9 +129,9 @@ impl Selective {
 
     fn enter(&mut self, flight: &mut Flight, now: Time, delivery: Delivery) {
         flight.counters.fast_retransmits += 1;
-        // RFC 9937 s6: what was in flight before the losses, the delivery of this very ACK included.
+        // RFC 9937 s6.1, RecoverFS: what was in flight before this ACK. RFC 6675 s5 halves all that is unacknowledged.
         let in_flight = (flight.size() - self.board.sacked_bytes() + delivery.bytes).min(flight.size());
-        flight.congest(now, Cause::Loss, in_flight, 0, false);
+        flight.congest(now, Cause::Loss, flight.size(), 0, false);
         let prr = Prr::start(flight.controller.window().get(), in_flight);
         self.mode = Mode::Recovery { end: flight.max, prr };
         flight.restart_timer = true;

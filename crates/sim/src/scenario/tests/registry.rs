@@ -52,7 +52,7 @@ fn every_tcp_field_changes_what_it_shows_and_nothing_else() {
         let value = other.unwrap_or_else(|| match option.field.kind {
             Kind::Flag => ((option.show)(&Personality::bsd_reno_1996()) != "true").to_string(),
             Kind::Choice(names) => names()[1].to_owned(),
-            Kind::Count { .. } => "17".into(),
+            Kind::Count { .. } | Kind::CountOr { .. } => "17".into(),
             Kind::Size { .. } => "536B".into(),
             kind => panic!("{}: no other value of {kind:?} is known", option.field.name),
         });
