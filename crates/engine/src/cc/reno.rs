@@ -1,5 +1,8 @@
 //! Reno: slow start and congestion avoidance (RFC 5681), and the integer halving of the 1990s.
 
+#[cfg(test)]
+mod tests;
+
 use super::{Ack, Cause, Congestion, Controller, Setup};
 use crate::units::Bytes;
 
@@ -56,12 +59,11 @@ impl Controller for Reno {
     fn on_congestion(&mut self, congestion: &Congestion) {
         let mss = self.setup.mss.get();
         let half = halved(&self.setup, congestion);
-        if congestion.cause != Cause::Idle {
+        // A further time-out of the same data changes neither ssthresh (RFC 5681 s3.1) nor what to go back to.
+        if congestion.cause != Cause::Idle && !congestion.repeated {
             self.before = (self.cwnd, self.ssthresh);
-            if !congestion.repeated {
-                // RFC 5681 eq. 4: never below two segments.
-                self.ssthresh = half.max(2 * mss);
-            }
+            // RFC 5681 eq. 4: never below two segments.
+            self.ssthresh = half.max(2 * mss);
         }
         self.fraction = 0;
         self.cwnd = match congestion.cause {
