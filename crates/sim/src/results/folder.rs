@@ -19,8 +19,12 @@ impl Results {
         write_table(&part.join("flows.csv"), &self.flows)?;
         write_table(&part.join("links.csv"), &self.links)?;
         if let Some(traces) = &self.traces {
-            write_table(&part.join("series.csv"), &traces.series)?;
-            write_table(&part.join("packets.csv"), &traces.packets)?;
+            for (name, table) in [("series.csv", &traces.series), ("packets.csv", &traces.packets)] {
+                // A caller that wants the captures alone empties the tables.
+                if !table.columns().is_empty() {
+                    write_table(&part.join(name), table)?;
+                }
+            }
             for capture in &traces.captures {
                 let name = format!("point{}-run{}-{}.pcapng", capture.point, capture.run, capture.host);
                 write(&part.join(name), |out| out.write_all(&capture.pcapng))?;

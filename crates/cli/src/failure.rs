@@ -1,0 +1,71 @@
+//! Why the command ended without what was asked for, and its exit code.
+
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use headend_sim::{scenario, sweep};
+
+/// Why the command ended without what was asked for.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The request cannot be granted as it stands: exit code 2.
+    Wrong(String),
+    /// The request was right, and something else failed: exit code 1.
+    Failed(String),
+    /// Ctrl-C: exit code 130, as from a shell.
+    Interrupted(String),
+    /// Whoever read the output has enough: no failure at all.
+    NoReader,
+}
+
+impl Failure {
+    /// An input or output of `path` failed.
+    pub(crate) fn io(path: &Path, error: impl Display) -> Failure {
+        Failure::Failed(format!("{}: {error}", path.display()))
+    }
+
+    pub(crate) fn message(&self) -> Option<&str> {
+        match self {
+            Failure::Wrong(text) | Failure::Failed(text) | Failure::Interrupted(text) => Some(text),
+            Failure::NoReader => None,
+        }
+    }
+
+    pub(crate) fn code(&self) -> ExitCode {
+        match self {
+            Failure::Wrong(_) => ExitCode::from(2),
+            Failure::Failed(_) => ExitCode::from(1),
+            Failure::Interrupted(_) => ExitCode::from(130),
+            Failure::NoReader => ExitCode::SUCCESS,
+        }
+    }
+}
+
+impl From<scenario::Error> for Failure {
+    fn from(error: scenario::Error) -> Failure {
+        match &error {
+            // A name that leads to no text is a wrong request; a disk that does not answer is a failure.
+            scenario::Error::Read { source, .. } => match source.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::IsADirectory | io::ErrorKind::InvalidData => {
+                    Failure::Wrong(error.to_string())
+                }
+                _ => Failure::Failed(error.to_string()),
+            },
+            scenario::Error::Wrong(_) => Failure::Wrong(error.to_string()),
+        }
+    }
+}
+
+impl From<sweep::Error> for Failure {
+    fn from(error: sweep::Error) -> Failure {
+        match &error {
+            sweep::Error::World(_) | sweep::Error::JournalExists(_) | sweep::Error::OtherScenario(_) => {
+                Failure::Wrong(error.to_string())
+            }
+            sweep::Error::Journal(..) => Failure::Failed(error.to_string()),
+            sweep::Error::Interrupted(_) => Failure::Interrupted(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What leaves the command: text on stdout, and a folder that is written whole or not at all.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use headend_sim::results::Results;
+
+use crate::failure::Failure;
+
+/// Every folder of results has this file, and `--force` replaces no other folder.
+const META: &str = "meta.json";
+
+/// Writes to stdout. That nobody reads on is no failure.
+pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::NoReader),
+        Err(error) => Err(Failure::Failed(format!("stdout: {error}"))),
+    }
+}
+
+/// Where the results of a sweep go.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Replace earlier results.
+    force: bool,
+}
+
+impl Folder {
+    /// The folder `path`, if results may be written there. Nothing is made yet.
+    pub(crate) fn new(path: &Path, force: bool) -> Result<Folder, Failure> {
+        // Its neighbours' names are made from its own, so it must have one.
+        let path = match path.file_name() {
+            Some(name) => path.with_file_name(name),
+            None => {
+                let text = format!("{}: expected a folder with a name, such as out/run1", path.display());
+                return Err(Failure::Wrong(text));
+            }
+        };
+        let shown = path.display();
+        match fs::read_dir(&path).map(Iterator::count) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(Failure::Wrong(format!("{shown}: is there and is no folder")));
+            }
+            Err(error) => return Err(Failure::io(&path, error)),
+            Ok(0) => {}
+            Ok(_) if !force => {
+                let text = format!("{shown}: is there and not empty; name another folder, or --force to replace it");
+                return Err(Failure::Wrong(text));
+            }
+            Ok(_) if !path.join(META).is_file() => {
+                let text = format!("{shown}: is not empty and holds no results (no {META}), so it is not replaced");
+                return Err(Failure::Wrong(text));
+            }
+            Ok(_) => {}
+        }
+        Ok(Folder { path, force })
+    }
+
+    /// Where the results grow, beside the folder itself: `NAME.part`.
+    pub(crate) fn part(&self) -> PathBuf {
+        self.beside("part")
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        let mut name = self.path.file_name().expect("a folder of results has a name").to_owned();
+        name.push(".");
+        name.push(suffix);
+        self.path.with_file_name(name)
+    }
+
+    /// Writes the results, whole or not at all.
+    pub(crate) fn write(&self, results: &Results, scenario: &str, meta: &serde_json::Value) -> Result<(), Failure> {
+        let part = self.part();
+        let is_taken = self.force && self.path.join(META).is_file();
+        let target = if is_taken { self.beside("new") } else { self.path.clone() };
+        let write = || {
+            fs::create_dir_all(&part)?;
+            fs::write(part.join(META), format!("{meta:#}\n"))?;
+            results.write_folder(&part, &target, scenario)?;
+            if is_taken {
+                let old = self.beside("old");
+                fs::rename(&self.path, &old)?;
+                fs::rename(&target, &self.path)?;
+                fs::remove_dir_all(&old)?;
+            }
+            Ok(())
+        };
+        write().map_err(|error: io::Error| Failure::io(&self.path, error))
+    }
+}

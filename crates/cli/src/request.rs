@@ -1,0 +1,127 @@
+//! A scenario as a command line asks for it: a file and what to change in it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use headend_sim::scenario::{Document, Point};
+
+use crate::failure::Failure;
+use crate::outputs;
+
+/// Read a scenario and report its mistakes, without running it
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  headend check scenarios/hfc.toml --set links.cable.delay=25ms")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    request: Request,
+}
+
+/// A scenario file and what to change in it.
+#[derive(Args, Debug)]
+pub(crate) struct Request {
+    /// Scenario file (TOML; see docs/reference/scenario.md)
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Seed of the first run; run r uses seed + r
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+
+    /// Runs of every point
+    #[arg(long, value_name = "N")]
+    pub(crate) runs: Option<u32>,
+
+    /// Set a field of the scenario, such as links.cable.down.loss=1%
+    #[arg(long = "set", value_name = "PATH=VALUE", value_parser = assignment)]
+    pub(crate) settings: Vec<(String, String)>,
+
+    /// Sweep a field over values, such as flows.get.bytes=30KB,300KB; several sweeps run every combination
+    #[arg(long = "sweep", value_name = "PATH=V1,V2", value_parser = assignment)]
+    pub(crate) sweeps: Vec<(String, String)>,
+}
+
+impl Request {
+    /// The scenario as asked for, and all its points, checked.
+    pub(crate) fn read(&self) -> Result<(Document, Vec<Point>), Failure> {
+        let mut document = Document::load(&self.file)?;
+        if let Some(seed) = self.seed {
+            document.set("seed", &seed.to_string())?;
+        }
+        if let Some(runs) = self.runs {
+            document.set("runs", &runs.to_string())?;
+        }
+        for (path, value) in &self.settings {
+            document.set(path, value)?;
+        }
+        for (path, values) in &self.sweeps {
+            document.sweep(path, &values_of(values));
+        }
+        let points = document.points()?;
+        Ok((document, points))
+    }
+}
+
+/// `headend check`
+pub(crate) fn check(arguments: &Arguments) -> Result<(), Failure> {
+    let (_, points) = arguments.request.read()?;
+    let scenario = &points[0].scenario;
+    let count = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
+    let parts = [
+        count(scenario.nodes.len(), "node"),
+        count(scenario.links.len(), "link"),
+        count(scenario.flows.len(), "flow"),
+        count(points.len(), "point"),
+        format!("{} of each", count(scenario.runs as usize, "run")),
+    ];
+    outputs::print(|out| writeln!(out, "{}: {}", arguments.request.file.display(), parts.join(", ")))
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (path, value) = text.split_once('=').ok_or("expected PATH=VALUE, such as runs=5")?;
+    Ok((path.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// The values between commas; a comma within quotes, brackets or braces separates nothing.
+fn values_of(text: &str) -> Vec<&str> {
+    let mut values = Vec::new();
+    let (mut start, mut depth, mut quote) = (0, 0_usize, None);
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (Some(open), _) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '[' | '{') => depth += 1,
+            (None, ']' | '}') => depth = depth.saturating_sub(1),
+            (None, ',') if depth == 0 => {
+                values.push(text[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    values.push(text[start..].trim());
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_inside_tables_lists_and_quotes_do_not_separate_values() {
+        assert_eq!(values_of("1%, 2%"), ["1%", "2%"]);
+        let table = "{ model = \"list\", packets = [11, 14] }";
+        assert_eq!(values_of(&format!("0%,{table}")), ["0%", table]);
+        assert_eq!(values_of("\"a,b\",c"), ["\"a,b\"", "c"]);
+        assert_eq!(values_of("]],},'"), ["]]", "}", "'"]);
+        assert_eq!(values_of(""), [""]);
+    }
+
+    #[test]
+    fn the_value_of_a_setting_may_hold_equals_signs() {
+        let expected = ("links.a.loss".to_owned(), "{ model = \"bit\" }".to_owned());
+        assert_eq!(assignment("links.a.loss={ model = \"bit\" }"), Ok(expected));
+        assert!(assignment("runs").is_err());
+    }
+}

@@ -1,0 +1,194 @@
+//! `headend sim`
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, ValueEnum};
+
+use headend_sim::results::{Results, Table};
+use headend_sim::scenario::{Document, Point};
+use headend_sim::sweep::{self, Meter, Options};
+
+use crate::failure::Failure;
+use crate::outputs::{self, Folder};
+use crate::request::Request;
+use crate::{summary, text};
+
+/// Simulate a scenario: every run of every point of its sweep
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    headend sim scenarios/hfc.toml\n  \
+    headend sim scenarios/hfc.toml --set nodes.server.personality=linux --runs 5\n  \
+    headend sim scenarios/hfc.toml --sweep flows.get.bytes=30KB,300KB,3MB --format csv > flows.csv\n  \
+    headend sim scenarios/hfc.toml --out results/hfc\n\n\
+    Exit codes: 0; 2 for a wrong request; 1 for a failure; 130 for an interruption (Ctrl-C).")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    request: Request,
+
+    /// Form of the results on stdout
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// Write all results to this folder, whole or not at all
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Replace the results in DIR
+    #[arg(long, requires = "out")]
+    force: bool,
+
+    /// Take up the interrupted sweep whose finished runs are beside DIR
+    #[arg(long, requires = "out")]
+    resume: bool,
+
+    /// Worker threads [default: one per core]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+
+    /// Record what each sender and packet does: series.csv and packets.csv in DIR
+    #[arg(long, requires = "out")]
+    trace: bool,
+
+    /// Record what each host sees: a pcapng file per host and run in DIR
+    #[arg(long, requires = "out")]
+    pcap: bool,
+
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Medians over the runs with 95% intervals, for people
+    Table,
+    /// All rows of all tables
+    Json,
+    /// All rows of the table of flows
+    Csv,
+}
+
+/// Traces are held in memory until all runs have ended.
+const TRACED_RUNS_MAX: usize = 1_000;
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let (document, points) = arguments.request.read()?;
+    let folder = arguments.out.as_deref().map(|path| Folder::new(path, arguments.force)).transpose()?;
+    let is_traced = arguments.trace || arguments.pcap;
+    let runs: usize = points.iter().map(|point| point.scenario.runs as usize).sum();
+    if is_traced && runs > TRACED_RUNS_MAX {
+        let text = format!("--trace and --pcap hold every run in memory: {runs} runs, at most {TRACED_RUNS_MAX}");
+        return Err(Failure::Wrong(text));
+    }
+    let mut results = simulate(arguments, &points, folder.as_ref(), is_traced)?;
+    if let Some(traces) = &mut results.traces {
+        if !arguments.trace {
+            (traces.series, traces.packets) = (Table::default(), Table::default());
+        }
+        if !arguments.pcap {
+            traces.captures.clear();
+        }
+    }
+    if let Some(folder) = &folder {
+        folder.write(&results, &scenario_text(arguments, &document), &meta(&points, &results))?;
+    }
+    // Traces are in the folder; stdout has what it has without them.
+    results.traces = None;
+    print(arguments.format, &points, &results)
+}
+
+fn simulate(arguments: &Arguments, points: &[Point], folder: Option<&Folder>, trace: bool) -> Result<Results, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let handler = {
+        let stop = stop.clone();
+        // The first Ctrl-C asks the sweep to end; whoever asks twice does not want to wait for that.
+        move || {
+            if stop.swap(true, Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+        }
+    };
+    ctrlc::set_handler(handler).map_err(|error| Failure::Failed(format!("no handler for Ctrl-C: {error}")))?;
+    let part = folder.map(Folder::part);
+    let options =
+        Options { threads: arguments.threads, journal: part.as_deref(), resume: arguments.resume, stop: &stop, trace };
+    let mut meter = (!arguments.quiet).then(Meter::new);
+    let outcome = sweep::run(points, &options, &mut |at| {
+        if let Some(meter) = &mut meter {
+            meter.show(at);
+        }
+    });
+    if let Some(meter) = meter {
+        meter.finish();
+    }
+    outcome.map_err(|error| match (Failure::from(error), part) {
+        (Failure::Interrupted(text), Some(part)) => Failure::Interrupted(format!(
+            "{text}; the finished ones are kept in {}. To go on, repeat the command with --resume",
+            part.display()
+        )),
+        (Failure::Interrupted(text), None) => {
+            Failure::Interrupted(format!("{text}; none is kept. With --out DIR finished runs are, for --resume"))
+        }
+        (failure, _) => failure,
+    })
+}
+
+fn print(format: Format, points: &[Point], results: &Results) -> Result<(), Failure> {
+    outputs::print(|mut out| match format {
+        Format::Csv => results.flows.write_csv(&mut out),
+        Format::Json => results.write_json(&mut out),
+        Format::Table => {
+            let scenario = &points[0].scenario;
+            if !scenario.title.is_empty() {
+                writeln!(out, "{}\n", scenario.title)?;
+            }
+            let (headings, rows) = summary::summary(points, &results.flows);
+            text::write_table(out, &headings, &rows)?;
+            let last = scenario.seed + u64::from(scenario.runs) - 1;
+            writeln!(out, "\nMedians over runs, each the mean of its flows; seeds {} to {last}.", scenario.seed)
+        }
+    })
+}
+
+/// The scenario as it was run, what the command line changed included.
+fn scenario_text(arguments: &Arguments, document: &Document) -> String {
+    let file = arguments.request.file.display().to_string().replace(char::is_control, " ");
+    format!("# As run, from {file} and the command line.\n\n{}", document.to_toml())
+}
+
+/// What the results need to be had again, and to be read.
+fn meta(points: &[Point], results: &Results) -> serde_json::Value {
+    let scenario = &points[0].scenario;
+    let units = |table: &Table| -> serde_json::Value {
+        let units = table.columns().iter().filter_map(|(name, _)| Some((name.clone(), unit(name)?)));
+        units.map(|(name, unit)| (name, serde_json::Value::from(unit))).collect()
+    };
+    serde_json::json!({
+        "program": "headend",
+        "version": env!("CARGO_PKG_VERSION"),
+        "commit": Some(env!("HEADEND_COMMIT")).filter(|commit| !commit.is_empty()),
+        "title": scenario.title,
+        "seed": scenario.seed,
+        "runs": scenario.runs,
+        "points": points.len(),
+        "units": { "flows": units(&results.flows), "links": units(&results.links) },
+    })
+}
+
+/// The unit that a column's name ends in; swept fields are text and have none.
+fn unit(name: &str) -> Option<&'static str> {
+    if name.contains('.') {
+        return None;
+    }
+    let (_, last) = name.rsplit_once('_').unwrap_or(("", name));
+    match last {
+        "s" => Some("s"),
+        "bps" => Some("bit/s"),
+        "bytes" => Some("B"),
+        "packets" => Some("packets"),
+        _ => None,
+    }
+}

@@ -1,0 +1,321 @@
+//! The binary as its users meet it: exit codes, messages on stderr, nothing but results on stdout.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Two hosts and 30 KB; a run takes a fraction of a millisecond.
+const SMALL: &str = r#"
+title = "Small"
+runs = 3
+[nodes.a]
+[nodes.b]
+[links.wire]
+between = ["a", "b"]
+rate = "10Mbit/s"
+delay = "5ms"
+loss = "2%"
+[flows.f]
+from = "a"
+to = "b"
+bytes = "30KB"
+"#;
+
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Place {
+        let place = Place(TempDir::new().expect("a folder"));
+        fs::write(place.path("small.toml"), SMALL).expect("the scenario is written");
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headend"));
+        command.current_dir(self.0.path()).args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the binary runs")
+    }
+
+    /// Stdout of a run that must succeed and say nothing on stderr.
+    fn stdout(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(text(&output.stderr), "", "{arguments:?}");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        text(&output.stdout)
+    }
+
+    /// Stderr of a run that must end with `code` and print nothing.
+    fn refusal(&self, arguments: &[&str], code: i32) -> String {
+        let output = self.run(arguments);
+        assert_eq!(text(&output.stdout), "", "{arguments:?}");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stderr)
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<String> = entries.map(|name| name.into_string().expect("UTF-8")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_wrong_request_exits_with_2_and_says_what_is_allowed() {
+    let place = Place::new();
+    fs::write(place.path("bad.toml"), SMALL.replace("10Mbit/s", "10Mbits")).expect("written");
+    for (arguments, expected) in [
+        (vec!["sim", "bad.toml"], "bad.toml:8: links.wire.rate: found \"10Mbits\", expected a rate such as"),
+        (vec!["check", "bad.toml"], "links.wire.rate"),
+        (vec!["sim", "none.toml"], "none.toml: No such file"),
+        (vec!["sim", "."], ".: Is a directory"),
+        (vec!["sim"], "FILE"),
+        (vec!["sim", "small.toml", "--fast"], "--fast"),
+        (vec!["sim", "small.toml", "--set", "runs"], "expected PATH=VALUE"),
+        (vec!["sim", "small.toml", "--set", "links.wyre.loss=1%"], "did you mean \"wire\"?"),
+        (vec!["sim", "small.toml", "--sweep", "links.wire.loss=1%,two"], "sweep: links.wire.loss: found \"two\""),
+        (vec!["sim", "small.toml", "--runs", "0"], "runs: found 0"),
+        (vec!["sim", "small.toml", "--threads", "0"], "--threads"),
+        (vec!["sim", "small.toml", "--resume"], "--out"),
+        (vec!["sim", "small.toml", "--trace"], "--out"),
+        (vec!["sim", "small.toml", "--pcap", "--out", "x", "--runs", "5000"], "at most 1000"),
+        (vec!["sim", "small.toml", "--out", ".."], "a folder with a name"),
+        (vec!["sim", "small.toml", "--out", "small.toml"], "small.toml: is there and is no folder"),
+        (
+            vec!["size", "--modem-buffer", "10", "--down", "25M", "--lan", "10M", "--connections", "1"],
+            "expected a size",
+        ),
+        (vec!["nonsense"], "nonsense"),
+        (vec![], "Usage"),
+    ] {
+        let message = place.refusal(&arguments, 2);
+        assert!(message.contains(expected), "{arguments:?} said: {message}");
+    }
+    assert_eq!(names(place.0.path()), ["bad.toml", "small.toml"], "nothing half-written is left");
+}
+
+#[test]
+fn a_failure_exits_with_1() {
+    let place = Place::new();
+    fs::write(place.path("out.part"), "in the way").expect("written");
+    let message = place.refusal(&["sim", "small.toml", "--quiet", "--out", "out"], 1);
+    assert!(message.contains("out.part"), "{message}");
+    assert_eq!(names(place.0.path()), ["out.part", "small.toml"], "nothing half-written is left");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_under_stdout_is_a_failure() {
+    let place = Place::new();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has /dev/full");
+    let output = place.command(&["schema"]).stdout(full).output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).starts_with("stdout: "), "{}", text(&output.stderr));
+}
+
+#[test]
+fn check_counts_what_a_scenario_has_and_runs_nothing() {
+    let place = Place::new();
+    let said = place.stdout(&["check", "small.toml", "--sweep", "links.wire.loss=0%,1%"]);
+    assert_eq!(said, "small.toml: 2 nodes, 1 link, 1 flow, 2 points, 3 runs of each\n");
+}
+
+#[test]
+fn the_table_has_a_row_per_point_and_units_in_its_headings() {
+    let place = Place::new();
+    let table = place.stdout(&["sim", "small.toml", "--sweep", "links.wire.loss=0%,1%,2%"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines[0], "Small");
+    assert!(lines[2].starts_with("links.wire.loss  flow  runs"), "{table}");
+    assert!(lines[2].contains("goodput [Mbit/s]") && lines[2].contains("transfer [s]"), "{table}");
+    assert_eq!(lines[3..6].iter().filter(|line| line.contains('%')).count(), 3, "{table}");
+    assert!(lines.last().expect("a line").ends_with("seeds 1 to 3."), "{table}");
+}
+
+#[test]
+fn csv_and_json_have_all_rows_and_nothing_else() {
+    let place = Place::new();
+    let csv = place.stdout(&["sim", "small.toml", "--format", "csv", "--sweep", "links.wire.loss=0%,1%"]);
+    assert_eq!(csv.lines().count(), 1 + 2 * 3, "a heading, and a row for each point and run");
+    assert!(csv.starts_with("point,links.wire.loss,run,seed,flow,instance,bytes,"), "{csv}");
+    let json: Value = serde_json::from_str(&place.stdout(&["sim", "small.toml", "--format", "json"])).expect("JSON");
+    let goodput = json["flows"]["goodput_bps"].as_array().expect("a column");
+    assert_eq!(goodput.len(), 3);
+    assert!(goodput.iter().all(|bps| (1e5..1e7).contains(&bps.as_f64().expect("a number"))), "{goodput:?}");
+    assert_eq!(json["links"]["direction"].as_array().expect("a column").len(), 6, "two directions a run");
+}
+
+#[test]
+fn results_are_the_same_bytes_whatever_the_number_of_threads() {
+    let place = Place::new();
+    let run =
+        |threads: &str| place.stdout(&["sim", "small.toml", "--runs", "20", "--format", "csv", "--threads", threads]);
+    assert_eq!(run("1"), run("2"));
+    assert_ne!(run("1"), place.stdout(&["sim", "small.toml", "--runs", "20", "--format", "csv", "--seed", "99"]));
+}
+
+#[test]
+fn an_output_folder_has_all_that_is_needed_to_run_again() {
+    let place = Place::new();
+    place.stdout(&["sim", "small.toml", "--set", "links.wire.loss=3%", "--out", "first", "--format", "csv"]);
+    assert_eq!(names(&place.path("first")), ["flows.csv", "links.csv", "meta.json", "scenario.toml"]);
+    place.stdout(&["sim", "first/scenario.toml", "--out", "second"]);
+    let read = |name: &str| fs::read_to_string(place.path(name)).expect("a file");
+    assert_eq!(read("first/flows.csv"), read("second/flows.csv"));
+    assert!(read("first/scenario.toml").contains("loss = \"3%\""));
+    let meta: Value = serde_json::from_str(&read("first/meta.json")).expect("JSON");
+    assert_eq!((&meta["runs"], &meta["seed"], &meta["points"]), (&3.into(), &1.into(), &1.into()));
+    assert_eq!(meta["units"]["flows"]["goodput_bps"], "bit/s");
+    assert_eq!(names(place.0.path()), ["first", "second", "small.toml"], "no part of a folder is left");
+}
+
+#[test]
+fn a_folder_that_is_not_empty_is_replaced_only_by_force_and_only_if_it_holds_results() {
+    let place = Place::new();
+    place.stdout(&["sim", "small.toml", "--out", "out"]);
+    assert!(place.refusal(&["sim", "small.toml", "--out", "out"], 2).contains("--force"));
+    place.stdout(&["sim", "small.toml", "--out", "out", "--force", "--runs", "1"]);
+    let flows = fs::read_to_string(place.path("out/flows.csv")).expect("a file");
+    assert_eq!(flows.lines().count(), 2, "the new results");
+    fs::create_dir(place.path("mine")).expect("made");
+    fs::write(place.path("mine/letter.txt"), "dear").expect("written");
+    let message = place.refusal(&["sim", "small.toml", "--out", "mine", "--force"], 2);
+    assert!(message.contains("holds no results"), "{message}");
+    assert_eq!(names(&place.path("mine")), ["letter.txt"]);
+    assert_eq!(names(place.0.path()), ["mine", "out", "small.toml"]);
+}
+
+#[test]
+fn traces_and_captures_are_written_on_demand() {
+    let place = Place::new();
+    place.stdout(&["sim", "small.toml", "--runs", "1", "--out", "trace", "--trace"]);
+    assert!(names(&place.path("trace")).contains(&"series.csv".to_owned()));
+    assert!(names(&place.path("trace")).iter().all(|name| !name.ends_with(".pcapng")));
+    place.stdout(&["sim", "small.toml", "--runs", "1", "--out", "pcap", "--pcap"]);
+    let captures = names(&place.path("pcap")).into_iter().filter(|name| name.ends_with(".pcapng")).count();
+    assert_eq!(captures, 2, "one for each host");
+    assert!(!names(&place.path("pcap")).contains(&"series.csv".to_owned()));
+}
+
+#[test]
+fn size_gives_the_papers_nineteen_kilobytes_and_shows_how() {
+    let place = Place::new();
+    let paper = ["size", "--modem-buffer", "10KB", "--down", "25M", "--lan", "10M", "--connections", "1"];
+    let derivation = place.stdout(&paper);
+    assert!(derivation.contains("(B - 1)(1 - 10Mbit/s / 25Mbit/s)"), "{derivation}");
+    assert!(derivation.contains("19.0 KB (12.67 packets of 1500B)"), "{derivation}");
+    let json: Value = serde_json::from_str(&place.stdout(&[&paper[..], &["--format", "json"]].concat())).expect("JSON");
+    assert_eq!(json["one_drop"]["wire_bytes"], 19_000);
+    let fast =
+        place.stdout(&["size", "--modem-buffer", "7 packets", "--down", "10M", "--lan", "100M", "--connections", "2"]);
+    assert!(fast.contains("limits no window"), "{fast}");
+}
+
+#[test]
+fn what_the_binary_prints_for_programs_is_what_is_published() {
+    let place = Place::new();
+    let schema: Value = serde_json::from_str(&place.stdout(&["schema"])).expect("JSON");
+    let published = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/schema.json");
+    let published: Value = serde_json::from_str(&fs::read_to_string(published).expect("a file")).expect("JSON");
+    assert_eq!(schema, published);
+    let all: Value = serde_json::from_str(&place.stdout(&["personalities", "--format", "json"])).expect("JSON");
+    assert_eq!(all["hfc-tuned"]["dupack_threshold"], "1");
+    assert!(place.stdout(&["personalities"]).contains("dupack_threshold"));
+    assert!(place.stdout(&["completions", "bash"]).contains("_headend"));
+}
+
+#[test]
+fn every_subcommand_and_flag_is_on_the_reference_page() {
+    let place = Place::new();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
+    let page = fs::read_to_string(page).expect("the page is published");
+    for command in ["sim", "check", "size", "personalities", "schema", "completions"] {
+        let help = place.stdout(&[command, "--help"]);
+        assert!(page.contains(&format!("## headend {command}")), "{command} is on the page");
+        let flags = help.split_whitespace().filter(|word| word.starts_with("--")).map(|word| {
+            word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).split(['=', '[']).next().unwrap_or(word)
+        });
+        for flag in flags.filter(|flag| flag.len() > 2) {
+            assert!(page.contains(&format!("`{flag}")), "{command} {flag} is on the page");
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_failure() {
+    let place = Place::new();
+    let mut child = place
+        .command(&["sim", "small.toml", "--quiet", "--runs", "3000", "--format", "csv"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("UTF-8");
+    assert_eq!((child.wait().expect("it ends").code(), said.as_str()), (Some(0), ""));
+}
+
+/// Starts a sweep of many seconds, and interrupts it once the journal has more than `lines` lines.
+#[cfg(unix)]
+fn interrupted(place: &Place, lines: usize, arguments: &[&str]) -> String {
+    let mut child = place
+        .command(
+            &[
+                &["sim", "small.toml", "--quiet", "--runs", "100000", "--set", "flows.f.bytes=3MB", "--out", "out"],
+                arguments,
+            ]
+            .concat(),
+        )
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let journal = place.path("out.part/journal.jsonl");
+    while !fs::read_to_string(&journal).is_ok_and(|text| text.lines().count() > lines + 1) {
+        assert!(child.try_wait().expect("it runs").is_none(), "100,000 runs do not end so soon");
+        std::thread::yield_now();
+    }
+    let signal = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status().expect("sh runs");
+    assert!(signal.success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(130), 0), "{}", text(&output.stderr));
+    text(&output.stderr)
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_sweep_keeps_its_finished_runs_and_says_how_to_go_on() {
+    let place = Place::new();
+    let said = interrupted(&place, 3, &[]);
+    assert!(said.contains("of 100000 runs; the finished ones are kept in out.part."), "{said}");
+    assert!(said.contains("--resume"), "{said}");
+    let journal = || fs::read_to_string(place.path("out.part/journal.jsonl")).expect("a journal");
+    let first = journal();
+    let done: usize = said.split_whitespace().nth(2).and_then(|n| n.parse().ok()).expect("interrupted after N");
+    assert_eq!(first.lines().count(), done + 1, "a header and the finished runs");
+    assert!(!place.path("out").exists(), "no folder of results before all are there");
+
+    let again = ["sim", "small.toml", "--runs", "100000", "--set", "flows.f.bytes=3MB", "--out", "out"];
+    assert!(place.refusal(&again, 2).contains("an interrupted sweep is kept here"));
+    let other = ["sim", "small.toml", "--out", "out", "--resume"];
+    assert!(place.refusal(&other, 2).contains("another scenario"));
+    interrupted(&place, done + 2, &["--resume"]);
+    assert!(journal().starts_with(&first), "the finished runs are still there, and more");
+}
