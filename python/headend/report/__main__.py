@@ -10,7 +10,6 @@ import typer
 from headend.papers.model import StudyResult
 from headend.report import FolderError, render
 
-
 app = typer.Typer(add_completion=False)
 
 
