@@ -57,6 +57,7 @@ class Claim(Generic[Data]):
             raise MeasurementError(f"{self.id}: nothing to judge")
         entry = published()[self.id]
         holds = all(criterion.holds for criterion in judged)
+        why = "" if holds else self.reason(data, criteria)
         return ClaimResult(
             id=self.id,
             what=entry.what,
@@ -64,9 +65,7 @@ class Claim(Generic[Data]):
             measured="; ".join(f"{_name(c, judged)}{number(c.measured, c.unit)}" for c in judged),
             interval="; ".join(f"{_name(c, judged)}{interval(c)}" for c in judged),
             verdict="reproduced" if holds else "differs",
-            reason=_others(criteria)
-            if holds
-            else " ".join(filter(None, (self.reason(data, criteria), _others(criteria)))),
+            reason=" ".join(filter(None, (why, _close(judged), _others(criteria)))),
             tolerance=self.tolerance,
             criteria=criteria,
         )
@@ -164,6 +163,11 @@ def number(value: float, unit: str = "") -> str:
     return f"{text} {unit}".rstrip()
 
 
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: "1 time-out", "3 time-outs"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def interval(of: Criterion) -> str:
     """The 95% interval, or that there is none."""
     return "exact" if of.lo == of.hi else f"{number(of.lo)} .. {number(of.hi, of.unit)}"
@@ -171,6 +175,16 @@ def interval(of: Criterion) -> str:
 
 def _name(of: Criterion, among: Sequence[Criterion]) -> str:
     return f"{of.what}: " if len(among) > 1 else ""
+
+
+def _close(judged: Sequence[Criterion]) -> str:
+    """Says where chance could have turned a verdict: an interval that crosses the edge of its range."""
+    close = [
+        c.what
+        for c in judged
+        if any(edge is not None and c.lo < edge < c.hi for edge in (c.accept_lo, c.accept_hi)) and c.lo < c.hi
+    ]
+    return f"Close: the interval crosses the edge of the accepted range for {', '.join(close)}." if close else ""
 
 
 def _others(criteria: Sequence[Criterion]) -> str:

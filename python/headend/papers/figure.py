@@ -164,7 +164,7 @@ class SweepFigure:
     y_label: str = "Throughput [Mbit/s]"
     y_log: bool = False
     measure: Measure = mean_mbps
-    runs_quick: Runs = 60
+    runs_quick: Runs = 100
     runs_full: Runs = 400
     exact: Callable[[float], bool] = lambda x: x == 0.0
     """Points at which nothing is random: one run says all."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headend.papers.claim import Claim, number
+from headend.papers.claim import Claim, counted, number
 from headend.papers.figure import Curves, Settings, SweepFigure
 from headend.papers.model import Arrow, ArrowKind, FigureResult, Series
 from headend.results import Result, Table
@@ -205,7 +205,8 @@ def _dots(label: str, table: Table, chosen: NDArray[np.bool_], group: str) -> Se
 
 def _outcome(result: Result) -> str:
     flows: Mapping[str, Any] = result.flows
+    counts = (("timeouts", "time-out"), ("fast_retransmits", "fast retransmit"))
+    events = ", ".join(counted(int(flows[column].sum()), noun) for column, noun in counts)
     return (
-        f"{number(float(flows['transfer_s'].max()), 's')}, {int(flows['timeouts'].sum())} time-outs, "
-        f"{int(flows['fast_retransmits'].sum())} fast retransmits, {int(flows['segments_sent'].sum())} packets sent"
+        f"{number(float(flows['transfer_s'].max()), 's')}, {events}, {int(flows['segments_sent'].sum())} packets sent"
     )

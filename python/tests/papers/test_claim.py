@@ -84,3 +84,10 @@ def test_a_strict_bound_is_not_accepted_itself():
     assert 1.0 not in claims.less_than(1.0)
     assert 1.0 in claims.at_most(1.0)
     assert math.inf not in claims.more_than(1.0)
+
+
+def test_a_verdict_that_chance_could_have_turned_says_so():
+    close = judged(Estimate(1.75, 1.6, 1.9), claims.about(2, 0.1))
+    assert (close.verdict, "Close" in close.reason) == ("reproduced", True)
+    clear = judged(Estimate(2.0, 1.9, 2.1), claims.about(2, 1))
+    assert clear.reason == ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headend.papers import reference, stats
-from headend.papers.claim import GENERAL_TOLERANCE, Claim, about, at_most, criterion, less_than, number
+from headend.papers.claim import GENERAL_TOLERANCE, Claim, about, at_most, counted, criterion, less_than, number
 from headend.papers.figure import Curve, Curves, Line, SweepFigure, mean_of_runs_mbps
 from headend.papers.model import Criterion, FigureResult
 from headend.papers.stats import Estimate
@@ -92,11 +92,12 @@ def _fig8(curves: Curves) -> list[Criterion]:
 
 def _fig8_reason(curves: Curves, criteria: Sequence[Criterion]) -> str:
     slow, fast = curves["24 KB"].at(LARGE_KB), curves["16 KB"].at(LARGE_KB)
+    timeouts, again = (int(slow[column][0]) for column in ("timeouts", "retransmits"))
+    reached, beside = (number(float(cell.goodput_mbps[0]), "Mbit/s") for cell in (slow, fast))
     return (
-        f"24 KB starts with {int(slow['timeouts'][0])} time-outs and {int(slow['retransmits'][0])} packets sent again, "
-        f"then gains: at 16 MB it reaches {number(float(slow.goodput_mbps[0]), 'Mbit/s')} against "
-        f"{number(float(fast.goodput_mbps[0]), 'Mbit/s')}, and the time lost is made up after "
-        f"{number(criteria[1].measured, 'MB')}. 16 KB is {number(criteria[0].measured)} times as fast as 8 KB."
+        f"24 KB has {counted(timeouts, 'time-out')} and {counted(again, 'packet')} sent again, then gains: at 16 MB it "
+        f"reaches {reached} against {beside}, and the time lost is made up after {number(criteria[1].measured, 'MB')}. "
+        f"16 KB is {number(criteria[0].measured)} times as fast as 8 KB."
     )
 
 
