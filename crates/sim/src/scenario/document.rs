@@ -161,6 +161,11 @@ impl Table {
         }
     }
 
+    /// How many values there are, tables included.
+    pub(super) fn values(&self) -> usize {
+        self.0.iter().map(|(_, value)| value.data.values()).sum()
+    }
+
     fn write_lines(&self, text: &mut String) {
         for (key, value) in &self.0 {
             let _ = writeln!(text, "{} = {}", bare_or_quoted(key), value.data.inline());
@@ -209,6 +214,14 @@ impl Value {
 }
 
 impl Data {
+    fn values(&self) -> usize {
+        match self {
+            Data::List(items) => 1 + items.iter().map(|item| item.data.values()).sum::<usize>(),
+            Data::Table(table) => 1 + table.values(),
+            _ => 1,
+        }
+    }
+
     /// The value as TOML on one line.
     pub(super) fn inline(&self) -> String {
         match self {

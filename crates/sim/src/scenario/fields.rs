@@ -116,8 +116,8 @@ pub const FLOWS_MAX: u64 = 100_000;
 pub const NAME_BYTES_MAX: usize = 64;
 /// Most points of a sweep.
 pub const POINTS_MAX: usize = 100_000;
-/// Most nodes, links and flows of all points of a sweep together: they are all kept while it runs.
-pub const PARTS_MAX: usize = 2_000_000;
+/// Most values of all points of a sweep together: the points are all kept while it runs.
+pub const VALUES_MAX: usize = 5_000_000;
 /// Most runs of a sweep: points times runs of each.
 pub const RUNS_MAX: u64 = 10_000_000;
 

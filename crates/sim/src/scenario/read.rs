@@ -37,9 +37,14 @@ pub(super) struct Log(RefCell<Vec<Mistake>>, Cell<usize>);
 
 impl Log {
     pub(super) fn add(&self, place: &Place, field: String, problem: Problem) {
-        let mut listed = self.0.borrow_mut();
-        if listed.len() < MISTAKES_MAX {
-            listed.push(Mistake { place: place.clone(), field, problem });
+        self.add_with(place, field, || problem);
+    }
+
+    /// As [`add`](Log::add), for a problem that takes time to tell: it is not told if there are enough.
+    fn add_with(&self, place: &Place, field: String, problem: impl FnOnce() -> Problem) {
+        if self.0.borrow().len() < MISTAKES_MAX {
+            let mistake = Mistake { place: place.clone(), field, problem: problem() };
+            self.0.borrow_mut().push(mistake);
         } else {
             self.1.set(self.1.get() + 1);
         }
@@ -82,7 +87,7 @@ impl<'a> Section<'a> {
         for (name, value) in &table.0 {
             let Some(field) = shape.field(name) else {
                 let allowed = shape.fields_with(section.tag.as_deref()).map(|field| field.name);
-                section.wrong(name, &value.place, Problem::unknown("field", name, allowed));
+                section.unknown(name, "field", name, allowed);
                 continue;
             };
             if let (Some(tag_name), Some(tag)) = (shape.tag, section.tag.as_deref())
@@ -98,6 +103,12 @@ impl<'a> Section<'a> {
 
     fn wrong(&self, field: &str, place: &Place, problem: Problem) {
         self.log.add(place, format!("{}{field}", self.prefix), problem);
+    }
+
+    /// Nothing that may stand in `field` has the name that is there.
+    fn unknown<'n>(&self, field: &str, what: &'static str, name: &str, allowed: impl IntoIterator<Item = &'n str>) {
+        let path = format!("{}{field}", self.prefix);
+        self.log.add_with(self.place_of(field), path, || Problem::unknown(what, name, allowed));
     }
 
     /// True if the field is written.
@@ -294,9 +305,12 @@ impl<'a> Reader<'a> {
                     .or_else(|| self.personalities.get(personality_name.as_str()).cloned());
                 let base = known.unwrap_or_else(|| {
                     let own = self.personalities.keys().copied();
-                    let problem =
-                        Problem::unknown("personality", &personality_name, tcp::names().into_iter().chain(own));
-                    section.wrong("personality", section.place_of("personality"), problem);
+                    section.unknown(
+                        "personality",
+                        "personality",
+                        &personality_name,
+                        tcp::names().into_iter().chain(own),
+                    );
                     Personality::linux()
                 });
                 let tcp = section.table_under("tcp", &tcp::SHAPE);
@@ -366,8 +380,7 @@ impl<'a> Reader<'a> {
         let ends = [first, second].map(|name| {
             let end = names.get(name.as_str()).copied();
             if end.is_none() {
-                let problem = Problem::unknown("node", name, names.keys().copied());
-                section.wrong("between", &value.place, problem);
+                section.unknown("between", "node", name, names.keys().copied());
             }
             end.unwrap_or(usize::MAX)
         });
@@ -432,7 +445,7 @@ impl<'a> Reader<'a> {
             _ if section.log.count() > before => {}
             _ => {
                 let hosts = nodes.iter().filter(|node| is_host(node)).map(|node| node.name.as_str());
-                section.wrong(field, section.place_of(field), Problem::unknown("host", &name, hosts));
+                section.unknown(field, "host", &name, hosts);
             }
         }
         usize::MAX

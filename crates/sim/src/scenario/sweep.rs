@@ -2,7 +2,7 @@
 
 use super::document::{Data, Document, Table, Value};
 use super::error::{Error, Mistake, Place, Problem};
-use super::fields::{Kind, PARTS_MAX, POINTS_MAX, RUNS_MAX};
+use super::fields::{Kind, POINTS_MAX, RUNS_MAX, VALUES_MAX};
 use super::read::{self, Log};
 use super::{Axis, Point, Scenario, Sweep};
 
@@ -101,14 +101,14 @@ impl Plan {
     fn check_size(&self, first: &Scenario) -> Result<usize, Error> {
         let points = self.axes.iter().fold(1_usize, |n, axis| n.saturating_mul(axis.values.len()));
         let runs = (points as u64).saturating_mul(u64::from(first.runs));
-        let parts = points.saturating_mul(first.nodes.len() + first.links.len() + first.flows.len());
+        let values = points.saturating_mul(self.base.root.values());
         let (found, expected) = if points > POINTS_MAX {
             (format!("{points} points"), format!("at most {POINTS_MAX}"))
         } else if runs > RUNS_MAX {
             (format!("{points} points of {} runs", first.runs), format!("at most {RUNS_MAX} runs in all"))
-        } else if points > 1 && parts > PARTS_MAX {
-            let expected = format!("at most {PARTS_MAX} nodes, links and flows in all points together");
-            (format!("{points} points with {parts}"), expected)
+        } else if points > 1 && values > VALUES_MAX {
+            let expected = format!("at most {VALUES_MAX} values in all points together");
+            (format!("{points} points with {values} values"), expected)
         } else {
             return Ok(points);
         };

@@ -220,6 +220,17 @@ fn a_sweep_of_too_many_points_or_runs_is_refused_before_it_is_laid_out() {
 }
 
 #[test]
+fn a_large_network_is_not_swept_over_many_points() {
+    let nodes: String = (0..10_000).map(|n| format!("[nodes.n{n}]\n")).collect();
+    let values: Vec<String> = (1..=1_000).map(|n| format!("{n}KB")).collect();
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    let mut document = Document::parse("net.toml", &format!("{SMALL}{nodes}")).expect("TOML");
+    document.sweep("flows.f.bytes", &values);
+    let Err(error) = document.points() else { panic!("ten million values") };
+    assert!(error.to_string().contains("expected at most 5000000 values in all points"), "{error}");
+}
+
+#[test]
 fn a_file_that_is_too_long_or_not_there_is_refused() {
     let long = format!("title = \"{}\"", "x".repeat(FILE_BYTES_MAX));
     assert!(messages(&long)[0].contains("expected at most 1048576 bytes"));

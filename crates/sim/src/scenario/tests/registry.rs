@@ -2,10 +2,10 @@
 
 use headend_engine::tcp::personality::Personality;
 
+use super::super::document::Data;
 use super::super::fields::{ALL, Absent, Kind};
 use super::super::read::default_setting;
-use super::super::{Scenario, tcp};
-use super::SMALL;
+use super::super::tcp::OPTIONS;
 
 /// The members of a personality as `Debug` prints them, those of its parts with the part's name before.
 fn members() -> Vec<String> {
@@ -31,60 +31,58 @@ fn every_field_of_a_personality_has_a_name_in_scenarios() {
     let members = members();
     assert!(members.len() > 20 && members.contains(&"rto.tick".to_owned()), "{members:?}");
     for member in &members {
-        let found = tcp::OPTIONS.iter().any(|option| option.member == Some(member));
+        let found = OPTIONS.iter().any(|option| option.member == Some(member));
         assert!(found, "Personality::{member} has no field in scenario::tcp::OPTIONS");
     }
-    for option in tcp::OPTIONS {
+    for option in OPTIONS {
         let Some(member) = option.member else { continue };
         assert!(members.iter().any(|known| known == member), "no Personality::{member} for {}", option.field.name);
     }
 }
 
+/// A value that the field takes, other than `shown`.
+fn another(kind: Kind, shown: &str) -> Data {
+    let of = |texts: &[&str]| Data::Text((*texts.iter().find(|text| **text != shown).expect("two values")).into());
+    match kind {
+        Kind::Flag => Data::Flag(shown != "true"),
+        Kind::Count { .. } | Kind::CountOr { .. } => Data::Integer(if shown == "17" { 18 } else { 17 }),
+        Kind::Choice(names) => of(&names()),
+        Kind::Size { .. } => of(&["536B", "537B"]),
+        Kind::Span { .. } => of(&["70ms", "71ms"]),
+        other => panic!("no field of a personality takes {other:?}"),
+    }
+}
+
 #[test]
-fn every_tcp_field_changes_what_it_shows_and_nothing_else() {
-    for option in tcp::OPTIONS {
-        let other = Personality::ALL.iter().map(|(_, make)| make()).find_map(|personality| {
-            let shown = (option.show)(&personality);
-            let differs = shown != (option.show)(&Personality::bsd_reno_1996());
-            (differs && shown != "two sizes" && shown != "its own").then_some(shown)
-        });
-        // A field that no built-in personality varies is tried with a value of its kind.
-        let value = other.unwrap_or_else(|| match option.field.kind {
-            Kind::Flag => ((option.show)(&Personality::bsd_reno_1996()) != "true").to_string(),
-            Kind::Choice(names) => names()[1].to_owned(),
-            Kind::Count { .. } | Kind::CountOr { .. } => "17".into(),
-            Kind::Size { .. } => "536B".into(),
-            kind => panic!("{}: no other value of {kind:?} is known", option.field.name),
-        });
-        let quoted = if value.parse::<u64>().is_ok() || value == "true" || value == "false" {
-            value.clone()
-        } else {
-            format!("\"{value}\"")
-        };
-        let text = format!("{SMALL}\n[personalities.x]\nbase = \"bsd-reno-1996\"\n{} = {quoted}\n", option.field.name);
-        // The node's own fields keep the personality from contradicting itself.
-        let text = text.replacen("personality = \"newreno\"", "personality = \"x\"", 1);
-        let needs = match option.field.name {
-            "recovery" => "tcp = { sack = true }",
-            "rto_min" | "rto_max" => "tcp = { rto_max = \"1000s\" }",
-            _ => "",
-        };
-        let text = text.replacen("personality = \"x\"", &format!("personality = \"x\"\n{needs}"), 1);
-        let scenario = Scenario::parse("option.toml", &text).unwrap_or_else(|error| panic!("{error}"));
-        let changed = super::personality(&scenario.nodes[0]);
-        if needs.is_empty() || option.field.name != "rto_max" {
-            assert_eq!((option.show)(changed), value, "{}", option.field.name);
+fn every_tcp_field_changes_its_own_member_and_no_other() {
+    for (name, make) in Personality::ALL {
+        let before = make();
+        for option in OPTIONS.iter().filter(|option| option.member.is_some()) {
+            let data = another(option.field.kind, &(option.show)(&before));
+            let mut after = before.clone();
+            (option.set)(&mut after, option.field.kind.read(&data).expect("a value of the kind"));
+            assert_eq!((option.show)(&after), data.shown(), "{name}: {}", option.field.name);
+            let others = OPTIONS.iter().filter(|other| other.member.is_some() && other.member != option.member);
+            for other in others {
+                let unchanged = (other.show)(&after) == (other.show)(&before);
+                assert!(unchanged, "{name}: {} changed {}", option.field.name, other.field.name);
+            }
         }
-        for unchanged in tcp::OPTIONS.iter().filter(|other| {
-            let of_set =
-                |set: &str, part: &str| other.field.name.starts_with(part) && option.field.name.starts_with(set);
-            let is_part =
-                of_set("era", "era") || other.field.name.ends_with("buffer") && option.field.name.ends_with("buffer");
-            let is_needed = ["sack", "rto_max"].contains(&other.field.name) && !needs.is_empty();
-            other.field.name != option.field.name && !is_part && !is_needed
-        }) {
-            let before = (unchanged.show)(&Personality::bsd_reno_1996());
-            assert_eq!((unchanged.show)(changed), before, "{} changed {}", option.field.name, unchanged.field.name);
+    }
+}
+
+#[test]
+fn what_a_tcp_field_shows_is_what_it_takes() {
+    for (name, make) in Personality::ALL {
+        for option in OPTIONS.iter().filter(|option| option.member.is_some()) {
+            let shown = (option.show)(&make());
+            let data = match option.field.kind {
+                Kind::Flag => Data::Flag(shown == "true"),
+                Kind::Count { .. } | Kind::CountOr { .. } => shown.parse().map_or(Data::Text(shown), Data::Integer),
+                _ => Data::Text(shown),
+            };
+            let read = option.field.kind.read(&data);
+            assert!(read.is_ok(), "{name}: {} is {data:?}, expected {read:?}", option.field.name);
         }
     }
 }

@@ -1,0 +1,493 @@
+// @ts-check
+// Plots: uPlot gives axes, zoom and cursor; curves, bands and markers are drawn here, so that they look like the SVG.
+
+/**
+ * @typedef {{name: string, unit: string, log: boolean}} Axis
+ * @typedef {{label: string, of: string | null, ink: string, marker: string, style: string, reference: boolean,
+ *   x: number[], y: number[], lo?: number[], hi?: number[]}} Curve
+ * @typedef {{kind: string, x: Axis, y: Axis, pauses: [number, number][], curves: Curve[]}} Panel
+ * @typedef {{panel: Panel, plot: uPlot, shown: Set<Curve>, home: () => void}} Chart
+ */
+
+(() => {
+  /** @type {Record<string, Panel>} */
+  const panels = JSON.parse(document.getElementById("plots")?.textContent ?? "{}").panels;
+  const readout = /** @type {HTMLElement} */ (document.getElementById("readout"));
+  const root = document.documentElement;
+
+  /** @param {string} name of a variable of the palette */
+  const ink = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
+
+  /** @param {number} value @param {number} [digits] */
+  function shown(value, digits = 4) {
+    const short = Number(value.toPrecision(digits));
+    return String(short).replace("-", "\u2212");
+  }
+
+  // ---- drawing
+
+  /** Markers by name: a path around the origin, of radius 1. @type {Record<string, (p: Path2D, r: number) => void>} */
+  const markers = {
+    circle: (p, r) => p.arc(0, 0, r, 0, 2 * Math.PI),
+    square: (p, r) => p.rect(-0.88 * r, -0.88 * r, 1.76 * r, 1.76 * r),
+    triangle: (p, r) => polygon(p, 3, 1.25 * r, -Math.PI / 2),
+    down: (p, r) => polygon(p, 3, 1.25 * r, Math.PI / 2),
+    diamond: (p, r) => polygon(p, 4, 1.25 * r, 0),
+    plus: (p, r) => cross(p, r, 0),
+    cross: (p, r) => cross(p, r, Math.PI / 4),
+    star: (p, r) => star(p, 1.4 * r),
+  };
+
+  /** @param {Path2D} p @param {number} corners @param {number} r @param {number} turn */
+  function polygon(p, corners, r, turn) {
+    for (let i = 0; i < corners; i++) {
+      const a = turn + (2 * Math.PI * i) / corners;
+      p.lineTo(r * Math.cos(a), r * Math.sin(a));
+    }
+    p.closePath();
+  }
+
+  /** @param {Path2D} p @param {number} r @param {number} turn */
+  function cross(p, r, turn) {
+    const [long, thin] = [1.25 * r, 0.42 * r];
+    const corners = [];
+    for (let i = 0; i < 4; i++) {
+      for (const [x, y] of [[long, -thin], [long, thin], [thin, thin]]) {
+        const a = turn + (Math.PI * i) / 2;
+        corners.push([x * Math.cos(a) - y * Math.sin(a), x * Math.sin(a) + y * Math.cos(a)]);
+      }
+    }
+    for (const [x, y] of corners) p.lineTo(x, y);
+    p.closePath();
+  }
+
+  /** @param {Path2D} p @param {number} r */
+  function star(p, r) {
+    for (let i = 0; i < 10; i++) {
+      const [a, d] = [-Math.PI / 2 + (Math.PI * i) / 5, i % 2 ? 0.45 * r : r];
+      p.lineTo(d * Math.cos(a), d * Math.sin(a));
+    }
+    p.closePath();
+  }
+
+  /** @param {string} name @param {number} r */
+  function marker(name, r) {
+    const path = new Path2D();
+    (markers[name] ?? markers.circle)(path, r);
+    return path;
+  }
+
+  /** @param {Chart} chart */
+  function draw({ panel, plot, shown }) {
+    const { ctx, bbox } = plot;
+    const ratio = uPlot.pxRatio;
+    /** @param {number} v */
+    const px = (v) => plot.valToPos(v, "x", true);
+    /** @param {number} v */
+    const py = (v) => plot.valToPos(v, "y", true);
+    ctx.save();
+    ctx.beginPath();
+    // A marker on the edge of the plot is drawn whole.
+    ctx.rect(bbox.left - 6 * ratio, bbox.top - 6 * ratio, bbox.width + 12 * ratio, bbox.height + 12 * ratio);
+    ctx.clip();
+    ctx.lineJoin = "round";
+    const curves = panel.curves.filter((curve) => shown.has(curve) && curve.x.length);
+    for (const curve of curves) if (!curve.reference) band(ctx, curve, px, py, panel.kind === "quartiles" ? ratio : 0);
+    for (const curve of curves) line(ctx, curve, px, py, ratio, panel.kind === "sequence");
+    ctx.restore();
+  }
+
+  /** @param {CanvasRenderingContext2D} ctx @param {Curve} curve @param {(v: number) => number} px
+   *  @param {(v: number) => number} py @param {number} bar width of a bar at every point, 0 for none */
+  function band(ctx, { x, lo, hi, ink: name }, px, py, bar) {
+    if (!lo || !hi) return;
+    const path = new Path2D();
+    const bars = new Path2D();
+    x.forEach((v, i) => path.lineTo(px(v), py(hi[i])));
+    for (let i = x.length - 1; i >= 0; i--) path.lineTo(px(x[i]), py(lo[i]));
+    path.closePath();
+    x.forEach((v, i) => {
+      bars.moveTo(px(v), py(lo[i]));
+      bars.lineTo(px(v), py(hi[i]));
+    });
+    ctx.fillStyle = ctx.strokeStyle = ink(name);
+    ctx.globalAlpha = 0.16;
+    ctx.fill(path);
+    ctx.globalAlpha = 0.6;
+    if (bar) {
+      ctx.lineWidth = bar;
+      ctx.setLineDash([]);
+      ctx.stroke(bars);
+    }
+    ctx.globalAlpha = 1;
+  }
+
+  /** @param {CanvasRenderingContext2D} ctx @param {Curve} curve @param {(v: number) => number} px
+   *  @param {(v: number) => number} py @param {number} ratio @param {boolean} packets */
+  function line(ctx, curve, px, py, ratio, packets) {
+    ctx.strokeStyle = ink(curve.ink);
+    ctx.fillStyle = curve.reference ? ink("card") : ink(curve.ink);
+    if (!packets && curve.style !== "points") {
+      const path = new Path2D();
+      curve.x.forEach((v, i) => path.lineTo(px(v), py(curve.y[i])));
+      ctx.lineWidth = (curve.reference ? 1 : 1.75) * ratio;
+      ctx.setLineDash(curve.reference ? [1.5 * ratio, 3 * ratio] : curve.style === "dashed" ? [7 * ratio, 4 * ratio] : []);
+      ctx.stroke(path);
+    }
+    ctx.setLineDash([]);
+    ctx.lineWidth = 1.1 * ratio;
+    const shape = marker(curve.marker, (packets ? 1.6 : 3.4) * ratio);
+    curve.x.forEach((v, i) => {
+      const [x, y] = [px(v), py(curve.y[i])];
+      ctx.translate(x, y);
+      ctx.fill(shape);
+      if (curve.reference) ctx.stroke(shape);
+      ctx.translate(-x, -y);
+    });
+  }
+
+  /** Silences of the sender, behind everything. @param {Panel} panel @param {uPlot} plot */
+  function pauses(panel, plot) {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.fillStyle = ink("pause");
+    for (const [from, to] of panel.pauses) {
+      const [a, b] = [plot.valToPos(from, "x", true), plot.valToPos(to, "x", true)];
+      ctx.fillRect(a, bbox.top, b - a, bbox.height);
+    }
+    ctx.restore();
+  }
+
+  // ---- scales
+
+  /** The range of the values with room around it. @param {number[]} values @param {boolean} log @param {boolean} floor
+   *  start at zero if nothing is below @returns {[number, number]} */
+  function range(values, log, floor) {
+    const usable = values.filter((v) => Number.isFinite(v) && (!log || v > 0));
+    if (!usable.length) return log ? [1, 10] : [0, 1];
+    let [min, max] = [Infinity, -Infinity];
+    for (const v of usable) [min, max] = [Math.min(min, v), Math.max(max, v)];
+    if (log) return [min / 1.15, max * 1.15];
+    if (floor && min >= 0) return [0, max * 1.07 || 1];
+    const room = (max - min || Math.abs(max) || 1) * (floor ? 0.07 : 0.025);
+    return [min - room, max + room];
+  }
+
+  /** Ticks at 1, 2, 5 and their tenfolds; fewer if there are many decades. @param {number} min @param {number} max */
+  function decades(min, max) {
+    const ticks = [];
+    const steps = Math.log10(max / min) > 3.2 ? [1] : [1, 2, 5];
+    for (let e = Math.floor(Math.log10(min)); e <= Math.ceil(Math.log10(max)); e++) {
+      for (const step of steps) {
+        const v = step * 10 ** e;
+        if (v >= min && v <= max) ticks.push(Number(v.toPrecision(3)));
+      }
+    }
+    return ticks;
+  }
+
+  /** @param {boolean} log @param {number} size @returns {uPlot.Axis} */
+  function axis(log, size) {
+    /** @type {uPlot.Axis} */
+    const options = {
+      stroke: () => ink("soft"),
+      grid: { stroke: () => ink("line"), width: 1 },
+      ticks: { stroke: () => ink("line"), width: 1, size: 5 },
+      font: '12px system-ui, "Helvetica Neue", Arial, sans-serif',
+      gap: 4,
+      size,
+      values: (_, ticks) => ticks.map((v) => (v === null ? "" : shown(v, 6))),
+    };
+    if (log) {
+      options.splits = (_, __, min, max) => decades(min, max);
+      options.filter = (_, ticks) => ticks;
+    }
+    return options;
+  }
+
+  // ---- one chart
+
+  /** @param {HTMLElement} box @param {Panel} panel @param {(on?: boolean) => void} zoomed @returns {Chart} */
+  function make(box, panel, zoomed) {
+    const visible = new Set(panel.curves);
+    /** @type {Chart} */
+    const chart = { panel, plot: /** @type {any} */ (null), shown: visible, home };
+
+    /** @param {"x" | "y"} key @returns {[number, number]} */
+    function whole(key) {
+      const curves = panel.curves.filter((curve) => visible.has(curve));
+      const values = curves.flatMap((c) => (key === "x" ? c.x : [...c.y, ...(c.reference ? [] : [...(c.lo ?? []), ...(c.hi ?? [])])]));
+      return range(values, panel[key].log, key === "y");
+    }
+
+    function home() {
+      const [x, y] = [whole("x"), whole("y")];
+      chart.plot.batch(() => {
+        chart.plot.setScale("x", { min: x[0], max: x[1] });
+        chart.plot.setScale("y", { min: y[0], max: y[1] });
+      });
+    }
+
+    /** @param {Axis} of @returns {uPlot.Scale} */
+    const scale = (of) => ({ time: false, auto: false, distr: of.log ? 3 : 1, range: (_, min, max) => [min, max] });
+    chart.plot = new uPlot(
+      {
+        ...size(box),
+        padding: [8, 10, 0, 0],
+        scales: { x: scale(panel.x), y: scale(panel.y) },
+        axes: [axis(panel.x.log, 32), axis(panel.y.log, 46)],
+        series: [{}, { paths: () => null, points: { show: false } }],
+        legend: { show: false },
+        cursor: {
+          y: false,
+          points: { show: false },
+          drag: { x: true, y: true, uni: 24, setScale: true },
+          bind: { dblclick: () => () => (home(), zoomed(), null) },
+        },
+        hooks: {
+          drawClear: [(u) => pauses(panel, u)],
+          draw: [(u) => chart.plot && draw({ ...chart, plot: u })],
+          setCursor: [(u) => chart.plot && read(chart, u)],
+          setSelect: [() => zoomed(true)],
+        },
+      },
+      // uPlot wants data of its own; what is drawn comes from the panel.
+      [whole("x"), whole("y")],
+      box,
+    );
+    home();
+    pinch(chart.plot, () => zoomed(true));
+    new ResizeObserver(() => {
+      const { width, height } = size(box);
+      if (width && (width !== chart.plot.width || height !== chart.plot.height)) chart.plot.setSize({ width, height });
+    }).observe(box);
+    return chart;
+  }
+
+  /** @param {HTMLElement} box */
+  function size(box) {
+    const width = Math.floor(box.clientWidth);
+    return { width, height: Math.round(Math.min(400, Math.max(240, width * 0.56))) };
+  }
+
+  /** Two fingers zoom. @param {uPlot} plot @param {() => void} zoomed */
+  function pinch(plot, zoomed) {
+    /** @type {{x: [number, number], y: [number, number], spread: number, at: [number, number]} | null} */
+    let grip = null;
+    /** @param {TouchEvent} event */
+    const fingers = ({ touches: [a, b] }) => {
+      const over = plot.over.getBoundingClientRect();
+      const at = /** @type {[number, number]} */ ([(a.clientX + b.clientX) / 2 - over.left, (a.clientY + b.clientY) / 2 - over.top]);
+      return { spread: Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY) || 1, at };
+    };
+    plot.over.addEventListener("touchstart", (event) => {
+      if (event.touches.length !== 2) return;
+      const { x, y } = plot.scales;
+      grip = { x: [x.min ?? 0, x.max ?? 1], y: [y.min ?? 0, y.max ?? 1], ...fingers(event) };
+    }, { passive: true });
+    plot.over.addEventListener("touchmove", (event) => {
+      if (!grip || event.touches.length !== 2) return;
+      event.preventDefault();
+      const { spread } = fingers(event);
+      const [left, top] = grip.at;
+      const held = grip;
+      plot.batch(() => {
+        for (const [key, share] of /** @type {["x" | "y", number][]} */ ([["x", left / plot.over.clientWidth], ["y", 1 - top / plot.over.clientHeight]])) {
+          const log = plot.scales[key].distr === 3;
+          const [min, max] = held[key].map((v) => (log ? Math.log(v) : v));
+          const still = min + share * (max - min);
+          const ends = [min, max].map((end) => still + ((end - still) * held.spread) / spread);
+          plot.setScale(key, { min: log ? Math.exp(ends[0]) : ends[0], max: log ? Math.exp(ends[1]) : ends[1] });
+        }
+      });
+      zoomed();
+    }, { passive: false });
+    plot.over.addEventListener("touchend", () => (grip = null), { passive: true });
+  }
+
+  // ---- read-out
+
+  /** @param {Chart} chart @param {uPlot} plot */
+  function read(chart, plot) {
+    const { left = -1, top = -1 } = plot.cursor;
+    const rows = left < 0 ? [] : chart.panel.kind === "sequence" ? packet(chart, plot, left, top) : values(chart, plot, left);
+    readout.hidden = !rows.length;
+    readout.replaceChildren(...rows);
+    if (!rows.length) return;
+    const over = plot.over.getBoundingClientRect();
+    const { offsetWidth: width, offsetHeight: height } = readout;
+    const room = root.clientWidth - width - 8;
+    const beside = over.left + left + 16 > room ? over.left + left - width - 16 : over.left + left + 16;
+    readout.style.left = `${Math.max(8, Math.min(beside, room))}px`;
+    readout.style.top = `${Math.max(8, Math.min(over.top + top - height - 14, innerHeight - height - 8))}px`;
+  }
+
+  /** Every visible curve's value at the swept point nearest to the cursor.
+   *  @param {Chart} chart @param {uPlot} plot @param {number} left */
+  function values({ panel, shown: visible }, plot, left) {
+    const curves = panel.curves.filter((curve) => visible.has(curve));
+    let [at, best] = [NaN, 60];
+    for (const x of new Set(curves.flatMap((curve) => curve.x))) {
+      const far = Math.abs(plot.valToPos(x, "x") - left);
+      if (far < best) [at, best] = [x, far];
+    }
+    if (Number.isNaN(at)) return [];
+    const rows = curves
+      .map((curve) => ({ curve, i: curve.x.indexOf(at) }))
+      .filter(({ i }) => i >= 0)
+      .sort((a, b) => b.curve.y[b.i] - a.curve.y[a.i])
+      .map(({ curve, i }) => {
+        const bounds = curve.lo && curve.hi && curve.lo[i] !== curve.hi[i] ? `${shown(curve.lo[i], 3)} to ${shown(curve.hi[i], 3)}` : "";
+        return row(swatch(curve), curve.label, shown(curve.y[i]), bounds, curve.reference);
+      });
+    return [heading(panel.x, at), ...rows, element("p", "unit", [panel.y.name, panel.y.unit].filter(Boolean).join(", "))];
+  }
+
+  /** The packet nearest to the cursor. @param {Chart} chart @param {uPlot} plot @param {number} left @param {number} top */
+  function packet({ panel, shown: visible }, plot, left, top) {
+    let [nearest, index, best] = [/** @type {Curve | null} */ (null), 0, 24];
+    for (const curve of panel.curves) {
+      if (!visible.has(curve)) continue;
+      curve.x.forEach((x, i) => {
+        const across = plot.valToPos(x, "x") - left;
+        if (Math.abs(across) >= best) return;
+        const far = Math.hypot(across, plot.valToPos(curve.y[i], "y") - top);
+        if (far < best) [nearest, index, best] = [curve, i, far];
+      });
+    }
+    const curve = /** @type {Curve | null} */ (nearest);
+    if (!curve) return [];
+    return [
+      element("p", "at", `${panel.x.name} ${shown(curve.x[index], 6)} ${panel.x.unit}`),
+      row(swatch(curve), curve.label, `${panel.y.name.toLowerCase()} ${shown(curve.y[index], 7)}`, "", false),
+    ];
+  }
+
+  /** @param {Axis} axis @param {number} at */
+  const heading = (axis, at) => element("p", "at", `${axis.name} ${shown(at, 6)}${axis.unit ? ` ${axis.unit}` : ""}`);
+
+  /** @param {Element} mark @param {string} label @param {string} value @param {string} bounds @param {boolean} aside */
+  function row(mark, label, value, bounds, aside) {
+    const p = element("p", aside ? "row aside" : "row", "");
+    p.append(mark, element("span", "label", label), element("b", "", value), element("span", "interval", bounds));
+    return p;
+  }
+
+  /** @param {string} tag @param {string} className @param {string} text */
+  function element(tag, className, text) {
+    const made = document.createElement(tag);
+    made.className = className;
+    made.textContent = text;
+    return made;
+  }
+
+  /** A curve's line and marker. @param {Curve} curve @param {boolean} [packets] */
+  function swatch({ ink: name, marker: shape, style, reference }, packets = false) {
+    const canvas = document.createElement("canvas");
+    const ratio = Math.max(2, devicePixelRatio);
+    [canvas.width, canvas.height] = [26 * ratio, 12 * ratio];
+    canvas.className = "swatch";
+    const ctx = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    ctx.strokeStyle = ink(name);
+    ctx.fillStyle = reference ? ink("card") : ink(name);
+    ctx.translate(13 * ratio, 6 * ratio);
+    if (!packets && style !== "points") {
+      ctx.lineWidth = (reference ? 1 : 1.75) * ratio;
+      ctx.setLineDash(reference ? [1.5 * ratio, 3 * ratio] : style === "dashed" ? [7 * ratio, 4 * ratio] : []);
+      ctx.beginPath();
+      ctx.moveTo(-13 * ratio, 0);
+      ctx.lineTo(13 * ratio, 0);
+      ctx.stroke();
+    }
+    ctx.setLineDash([]);
+    ctx.lineWidth = 1.1 * ratio;
+    const path = marker(shape, 3.4 * ratio);
+    ctx.fill(path);
+    if (reference) ctx.stroke(path);
+    return canvas;
+  }
+
+  // ---- a figure: its charts and the legend they share
+
+  /** @param {HTMLElement} section */
+  function figure(section) {
+    const back = /** @type {HTMLButtonElement} */ (section.querySelector(".zoom-out"));
+    const zoomed = (on = false) => (back.hidden = !on);
+    const charts = [.../** @type {NodeListOf<HTMLElement>} */ (section.querySelectorAll(".plot"))].map((box) =>
+      make(box, panels[box.dataset.plot ?? ""], zoomed),
+    );
+    back.addEventListener("click", () => {
+      for (const chart of charts) chart.home();
+      zoomed(false);
+    });
+
+    const off = new Set(); // labels that the reader switched off
+    const NS2 = Symbol("ns-2");
+    const legend = /** @type {HTMLElement} */ (section.querySelector(".legend"));
+
+    function update() {
+      for (const { panel, plot, shown: visible, home } of charts) {
+        visible.clear();
+        for (const curve of panel.curves) {
+          const own = curve.reference ? (curve.of ?? curve) : curve.label;
+          const key = curve.reference && !curve.of ? `ns-2: ${curve.label}` : own;
+          if (!off.has(key) && !(curve.reference && off.has(NS2))) visible.add(curve);
+        }
+        if (back.hidden) home();
+        plot.redraw();
+      }
+    }
+
+    function fill() {
+      const all = charts.flatMap(({ panel }) => panel.curves.map((curve) => ({ curve, packets: panel.kind === "sequence" })));
+      /** @type {Map<string | symbol, [string, Curve, boolean]>} */
+      const entries = new Map();
+      for (const { curve, packets } of all) {
+        if (!curve.reference && !entries.has(curve.label)) entries.set(curve.label, [curve.label, curve, packets]);
+      }
+      for (const { curve } of all) {
+        if (!curve.reference) continue;
+        if (!curve.of) entries.set(`ns-2: ${curve.label}`, [`ns-2: ${curve.label}`, curve, false]);
+        else entries.set(NS2, ["ns-2", { ...curve, ink: "soft", marker: "circle" }, false]);
+      }
+      legend.replaceChildren(
+        ...[...entries].map(([key, [label, curve, packets]]) => {
+          const chip = document.createElement("button");
+          chip.type = "button";
+          chip.setAttribute("aria-pressed", String(!off.has(key)));
+          chip.append(swatch(curve, packets), element("span", "", label));
+          if (key === NS2) chip.title = "An independent simulator: hollow markers on dotted lines";
+          chip.addEventListener("click", () => {
+            if (!off.delete(key)) off.add(key);
+            chip.setAttribute("aria-pressed", String(!off.has(key)));
+            update();
+          });
+          return chip;
+        }),
+      );
+    }
+
+    fill();
+    document.addEventListener("headend:theme", () => {
+      fill();
+      for (const { plot } of charts) plot.redraw();
+    });
+  }
+
+  // A chart is made when it comes near the window: a page of twenty figures opens at once.
+  const near = new IntersectionObserver(
+    (entries) => {
+      for (const { isIntersecting, target } of entries) {
+        if (!isIntersecting) continue;
+        near.unobserve(target);
+        figure(/** @type {HTMLElement} */ (target));
+      }
+    },
+    { rootMargin: "600px" },
+  );
+  for (const section of document.querySelectorAll(".figure:has(.plot)")) near.observe(section);
+  addEventListener("scroll", () => (readout.hidden = true), { passive: true });
+})();
