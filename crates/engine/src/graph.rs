@@ -102,6 +102,30 @@ impl<N: Node> Graph<N> {
         self.nodes
     }
 
+    /// Where a packet arrives that leaves `node` at `port`, the nodes that only redirect it passed; or the port at which
+    /// it leaves the graph.
+    fn destination(&self, node: usize, port: Port, packet: &Packet) -> Result<(u32, Port), Port> {
+        let (mut node, mut port) = (node, port);
+        loop {
+            match self.wires[node].get(usize::from(port.0)) {
+                Some(&Wire::To(to, into)) => match self.nodes[to as usize].through(into, packet) {
+                    Some(out) => (node, port) = (to as usize, out),
+                    None => return Ok((to, into)),
+                },
+                Some(&Wire::Outside(outer)) => return Err(outer),
+                _ => panic!("node {node} sent through port {}, which is not wired", port.0),
+            }
+        }
+    }
+
+    fn deliver(&mut self, now: Time, to: u32, into: Port, packet: Packet) {
+        let wake = self.nodes[to as usize].accept(now, into, packet);
+        match wake {
+            Some(wake) if !self.is_touched[to as usize] => self.wakes.set(to as usize, Some(wake)),
+            _ => self.touch(to),
+        }
+    }
+
     fn touch(&mut self, index: u32) {
         if !self.is_touched[index as usize] {
             self.is_touched[index as usize] = true;
@@ -142,13 +166,9 @@ impl<N: Node> Node for Graph<N> {
                         self.polled += 1;
                         break;
                     }
-                    Step::Send(port, packet) => match self.wires[index].get(usize::from(port.0)) {
-                        Some(&Wire::To(to, into)) => {
-                            self.nodes[to as usize].receive(now, into, packet);
-                            self.touch(to);
-                        }
-                        Some(&Wire::Outside(outer)) => return Step::Send(outer, packet),
-                        _ => panic!("node {index} sent through port {}, which is not wired", port.0),
+                    Step::Send(port, packet) => match self.destination(index, port, &packet) {
+                        Ok((to, into)) => self.deliver(now, to, into, packet),
+                        Err(outer) => return Step::Send(outer, packet),
                     },
                 }
             }

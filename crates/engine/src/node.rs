@@ -26,4 +26,17 @@ pub trait Node {
 
     /// Says what leaves now, or how long to wait. To be called until it returns [`Step::Wait`].
     fn poll(&mut self, now: Time) -> Step;
+
+    /// As [`receive`](Node::receive), for a node that knows without a poll when it wants the next: that time, always
+    /// later than now. `None`: poll it now. Most packets that a link takes change nothing about its next delivery.
+    fn accept(&mut self, now: Time, port: Port, packet: Packet) -> Option<Time> {
+        self.receive(now, port, packet);
+        None
+    }
+
+    /// For a node that only redirects and keeps nothing: the port through which a packet that arrives at `port` leaves
+    /// at once. Such a node never sees the packet otherwise.
+    fn through(&self, _port: Port, _packet: &Packet) -> Option<Port> {
+        None
+    }
 }

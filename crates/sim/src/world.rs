@@ -186,4 +186,20 @@ impl Node for Piece {
             Piece::Router(router) => router.poll(now),
         }
     }
+
+    fn accept(&mut self, now: Time, port: Port, packet: Packet) -> Option<Time> {
+        match self {
+            Piece::Link(link) => link.accept(now, port, packet),
+            Piece::Cable(cable) => cable.accept(now, port, packet),
+            Piece::Host(host) => host.accept(now, port, packet),
+            Piece::Router(router) => router.accept(now, port, packet),
+        }
+    }
+
+    fn through(&self, port: Port, packet: &Packet) -> Option<Port> {
+        match self {
+            Piece::Router(router) => router.through(port, packet),
+            Piece::Link(_) | Piece::Cable(_) | Piece::Host(_) => None,
+        }
+    }
 }

@@ -256,6 +256,11 @@ impl Node for Link {
         self.stats.queued_bytes_max = self.stats.queued_bytes_max.max(self.queue.bytes().get());
     }
 
+    fn accept(&mut self, now: Time, port: Port, packet: Packet) -> Option<Time> {
+        self.receive(now, port, packet);
+        self.line.front().map(|&(arrival, _)| arrival).filter(|&arrival| arrival > now)
+    }
+
     fn poll(&mut self, now: Time) -> Step {
         // Without propagation a packet leaves as its service ends. Otherwise a service that ends now is left for later: an
         // arrival still to come now finds the buffer as it was, whoever was polled first.
