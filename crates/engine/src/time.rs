@@ -11,6 +11,14 @@ pub struct Time(u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration(u64);
 
+/// The earlier of two times that may be none.
+pub fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
 impl Time {
     /// The instant the run began.
     pub const ZERO: Time = Time(0);

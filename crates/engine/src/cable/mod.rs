@@ -22,7 +22,7 @@ use crate::link::service::Constant;
 use crate::link::{Link, Stats};
 use crate::node::{Node, Port, Step};
 use crate::packet::Packet;
-use crate::time::{Duration, Time};
+use crate::time::{Duration, Time, earlier};
 use crate::units::Rate;
 
 pub use crate::link::queue::Capacity;
@@ -162,9 +162,4 @@ impl Pair {
             };
         }
     }
-}
-
-/// The earlier of two wake-ups.
-fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
-    a.into_iter().chain(b).min()
 }

@@ -6,7 +6,7 @@ use super::rto::Rto;
 use super::segment::{Flags, Options, Segment};
 use super::sender::{Counters, Heard, Piece, Sender};
 use super::seq;
-use crate::time::{Duration, Time};
+use crate::time::{Duration, Time, earlier};
 use crate::units::Bytes;
 
 /// RFC 9293 s3.4.1 asks for 2 MSL with an MSL of two minutes; Linux and BSD wait one minute in all.
@@ -308,6 +308,11 @@ impl Connection {
     /// The round trip measured since the last call, exact, if any.
     pub fn take_rtt(&mut self) -> Option<Duration> {
         self.sender.as_mut()?.flight.rtt.take()
+    }
+
+    /// The congestion window; zero before the connection is established.
+    pub fn window(&self) -> Bytes {
+        self.sender.as_ref().map_or(Bytes::ZERO, |sender| sender.flight.controller.window())
     }
 
     /// The state of the sending half; `None` before the connection is established.
@@ -718,8 +723,8 @@ impl Connection {
         match self.poll_acknowledgement(now) {
             Some(segment) => Output::Send(segment),
             None => {
-                let timers = [self.sender.as_ref().and_then(|sender| sender.deadline()), self.receiver.deadline()];
-                Output::Wait(timers.into_iter().flatten().min())
+                let sender = self.sender.as_ref().and_then(|sender| sender.deadline());
+                Output::Wait(earlier(sender, self.receiver.deadline()))
             }
         }
     }

@@ -5,7 +5,7 @@ use super::personality::{EraRules, Personality, Recovery};
 use super::recovery::{self, Acknowledgement};
 use super::rto::Rto;
 use crate::cc::{Cause, Setup};
-use crate::time::{Duration, Time};
+use crate::time::{Duration, Time, earlier};
 use crate::units::Bytes;
 
 /// What a sender has done so far.
@@ -186,6 +186,10 @@ impl Sender {
         if heard.una < before {
             return;
         }
+        // The other end's data mostly acknowledge what is known: nothing is in flight, and nothing changes.
+        if heard.una == flight.max && heard.una == before && heard.una + heard.window == flight.edge {
+            return;
+        }
         let edge = if fresh { (heard.una + heard.window).max(flight.edge) } else { flight.edge };
         let window_moved = edge != flight.edge;
         flight.edge = edge;
@@ -226,6 +230,9 @@ impl Sender {
 
     /// Runs the timers that are due by `now`.
     pub(crate) fn tick(&mut self, now: Time) {
+        if self.flight.max == self.flight.una {
+            return;
+        }
         if self.recovery.deadline().is_some_and(|due| due <= now) {
             self.recovery.on_deadline(&mut self.flight, now);
             self.run_timer(now);
@@ -242,6 +249,10 @@ impl Sender {
 
     /// The next piece to send now, if any. The caller puts it into a segment at once.
     pub(crate) fn next(&mut self, now: Time) -> Option<Piece> {
+        if self.flight.una == self.flight.end {
+            // A receiver mostly: all that was written is acknowledged.
+            return None;
+        }
         if let Some(probe) = self.window_probe(now) {
             return Some(probe);
         }
@@ -344,7 +355,7 @@ impl Sender {
 
     /// When the sender wants to be asked again.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        [self.flight.retransmit_at, self.recovery.deadline(), self.probe_at].into_iter().flatten().min()
+        earlier(earlier(self.flight.retransmit_at, self.recovery.deadline()), self.probe_at)
     }
 
     /// Bytes believed to be in the network.

@@ -149,13 +149,13 @@ impl End {
     /// Notes what has come about by `now`; true once, when this end is over: all is read and acknowledged and, if the
     /// connection closes, closed; or it failed. To be called when the connection waits.
     pub(crate) fn has_just_ended(&mut self, now: Time) -> bool {
-        if let Some(state) = self.setup.connection.snapshot() {
-            self.record.cwnd_max = self.record.cwnd_max.max(state.cwnd);
-            if let Some(series) = &mut self.record.series {
-                let sample = Sample::of(now, &state);
-                if series.last().is_none_or(|last| !last.says_the_same(&sample)) {
-                    series.push(sample);
-                }
+        self.record.cwnd_max = self.record.cwnd_max.max(self.setup.connection.window());
+        if let Some(series) = &mut self.record.series
+            && let Some(state) = self.setup.connection.snapshot()
+        {
+            let sample = Sample::of(now, &state);
+            if series.last().is_none_or(|last| !last.says_the_same(&sample)) {
+                series.push(sample);
             }
         }
         if self.ended || !self.started {

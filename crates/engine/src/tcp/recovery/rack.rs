@@ -5,7 +5,7 @@ use super::selective::Selective;
 use super::{Acknowledgement, Recovery, Want};
 use crate::tcp::flight::Flight;
 use crate::tcp::scoreboard::Sent;
-use crate::time::{Duration, Time};
+use crate::time::{Duration, Time, earlier};
 
 /// RFC 8985 s7.2: the longest that a receiver may sit on the acknowledgement of a single segment (WCDelAckT).
 const DELAYED_ACK_MAX: Duration = Duration::from_millis(200);
@@ -171,10 +171,7 @@ impl Recovery for RackTlp {
     }
 
     fn deadline(&self) -> Option<Time> {
-        match (self.reordering_deadline, self.probe_deadline) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        earlier(self.reordering_deadline, self.probe_deadline)
     }
 
     fn on_deadline(&mut self, flight: &mut Flight, now: Time) {
