@@ -119,8 +119,9 @@ impl<N: Node> Graph<N> {
     }
 
     fn deliver(&mut self, now: Time, to: u32, into: Port, packet: Packet) {
-        let wake = self.nodes[to as usize].accept(now, into, packet);
-        match wake {
+        let node = &mut self.nodes[to as usize];
+        node.receive(now, into, packet);
+        match node.quiet_until(now) {
             Some(wake) if !self.is_touched[to as usize] => self.wakes.set(to as usize, Some(wake)),
             _ => self.touch(to),
         }
@@ -159,18 +160,23 @@ impl<N: Node> Node for Graph<N> {
                 }
             };
             loop {
-                match self.nodes[index].poll(now) {
-                    Step::Wait(wake) => {
-                        self.wakes.set(index, wake);
-                        self.is_touched[index] = false;
-                        self.polled += 1;
-                        break;
+                let wake = match self.nodes[index].poll(now) {
+                    Step::Wait(wake) => wake,
+                    Step::Send(port, packet) => {
+                        match self.destination(index, port, &packet) {
+                            Ok((to, into)) => self.deliver(now, to, into, packet),
+                            Err(outer) => return Step::Send(outer, packet),
+                        }
+                        match self.nodes[index].quiet_until(now) {
+                            None => continue,
+                            wake => wake,
+                        }
                     }
-                    Step::Send(port, packet) => match self.destination(index, port, &packet) {
-                        Ok((to, into)) => self.deliver(now, to, into, packet),
-                        Err(outer) => return Step::Send(outer, packet),
-                    },
-                }
+                };
+                self.wakes.set(index, wake);
+                self.is_touched[index] = false;
+                self.polled += 1;
+                break;
             }
         }
     }

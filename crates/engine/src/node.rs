@@ -27,10 +27,9 @@ pub trait Node {
     /// Says what leaves now, or how long to wait. To be called until it returns [`Step::Wait`].
     fn poll(&mut self, now: Time) -> Step;
 
-    /// As [`receive`](Node::receive), for a node that knows without a poll when it wants the next: that time, always
-    /// later than now. `None`: poll it now. Most packets that a link takes change nothing about its next delivery.
-    fn accept(&mut self, now: Time, port: Port, packet: Packet) -> Option<Time> {
-        self.receive(now, port, packet);
+    /// After a `receive` or a `Send`, for a node that knows without a poll that nothing leaves before a time later than
+    /// now: that time. Most packets that a link takes change nothing about its next delivery.
+    fn quiet_until(&self, _now: Time) -> Option<Time> {
         None
     }
 

@@ -165,6 +165,13 @@ fn sack_repairs_three_losses_of_one_window_within_a_round_trip_of_each_other() {
 }
 
 #[test]
+fn a_selective_sender_falls_back_to_newreno_where_the_peer_offers_no_sack() {
+    let peerless = |recovery| Personality { sack: false, ..modern(recovery, 20) };
+    let newreno = transcript(&transfer(&modern(Recovery::NewReno, 20), 60, &[21, 24, 27]));
+    assert_eq!(transcript(&transfer(&peerless(Recovery::Sack), 60, &[21, 24, 27])), newreno);
+}
+
+#[test]
 fn a_tail_loss_probe_repairs_the_last_packet_long_before_the_timer() {
     let talker = transfer(&modern(Recovery::RackTlp, 20), 20, &[20]);
     let counters = talker.connection.counters();

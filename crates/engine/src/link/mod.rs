@@ -256,8 +256,8 @@ impl Node for Link {
         self.stats.queued_bytes_max = self.stats.queued_bytes_max.max(self.queue.bytes().get());
     }
 
-    fn accept(&mut self, now: Time, port: Port, packet: Packet) -> Option<Time> {
-        self.receive(now, port, packet);
+    #[inline]
+    fn quiet_until(&self, now: Time) -> Option<Time> {
         self.line.front().map(|&(arrival, _)| arrival).filter(|&arrival| arrival > now)
     }
 

@@ -463,7 +463,14 @@ impl Connection {
     fn open(&mut self, edge: u64, extra_window: u64) {
         self.phase = Phase::Open;
         self.hello.due = None;
-        let mut sender = Sender::new(&self.personality, self.payload_max(), self.hello.rto.clone(), extra_window, edge);
+        let mut sender = Sender::new(
+            &self.personality,
+            self.payload_max(),
+            self.agreed.sack,
+            self.hello.rto.clone(),
+            extra_window,
+            edge,
+        );
         if self.closing {
             sender.close();
         }

@@ -74,14 +74,22 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// A sender whose SYN is acknowledged; `mss` is payload bytes of a full segment, `extra_window` what the hand-shake
-    /// added to the initial window, `edge` the peer's right edge.
-    pub(crate) fn new(personality: &Personality, mss: u64, rto: Rto, extra_window: u64, edge: u64) -> Sender {
+    /// A sender whose SYN is acknowledged; `mss` is payload bytes of a full segment, `sack` whether it was agreed on,
+    /// `extra_window` what the hand-shake added to the initial window, `edge` the peer's right edge.
+    pub(crate) fn new(
+        personality: &Personality,
+        mss: u64,
+        sack: bool,
+        rto: Rto,
+        extra_window: u64,
+        edge: u64,
+    ) -> Sender {
         let one = Bytes::new(mss);
-        let era = match personality.recovery {
-            Recovery::Tahoe | Recovery::Reno | Recovery::NewReno => personality.era,
-            // These came after the RFCs had settled the rules.
-            Recovery::Sack | Recovery::RackTlp => EraRules::RFC,
+        let (recovery, era) = match personality.recovery {
+            Recovery::Tahoe | Recovery::Reno | Recovery::NewReno => (personality.recovery, personality.era),
+            // These came after the RFCs had settled the rules; without SACK, RFC 6582 s1 is what is left.
+            Recovery::Sack | Recovery::RackTlp if sack => (personality.recovery, EraRules::RFC),
+            Recovery::Sack | Recovery::RackTlp => (Recovery::NewReno, EraRules::RFC),
         };
         let initial_window = match personality.initial_window_segments {
             Some(segments) => one * u64::from(segments),
@@ -117,7 +125,7 @@ impl Sender {
                 rtt: None,
                 counters: Counters::default(),
             },
-            recovery: recovery::start(personality.recovery),
+            recovery: recovery::start(recovery),
             send_buffer: personality.send_buffer.get(),
             written: 1,
             more: false,

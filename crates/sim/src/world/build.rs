@@ -138,7 +138,7 @@ fn wire(scenario: &Scenario, seed: u64, trace: bool, graph: &mut Graph<Piece>) -
                 if trace {
                     piece.links_mut().into_iter().for_each(|link| link.record_discards());
                 }
-                let index = graph.add(Piece::Cable(piece));
+                let index = graph.add(Piece::Cable(Box::new(piece)));
                 for (node, side) in [(a, Cable::HEADEND), (b, Cable::PC)] {
                     graph.wire(node.0, node.1, index, side);
                     graph.wire(index, side, node.0, node.1);
