@@ -28,6 +28,7 @@ from headend.papers.figure import Study
 from headend.papers.model import ClaimResult, FigureResult, StudyResult
 from headend.papers.runner import SEED, Runner
 from headend.papers.study import PAPERS, Paper, UnknownFigureError, choose, run_figures
+from headend.report import FolderError, render
 
 app = typer.Typer(
     add_completion=False,
@@ -267,14 +268,10 @@ def _failures() -> Iterator[None]:
 
 
 def _write(study: StudyResult, out: Path) -> None:
-    page = out / "study.json"
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        fresh = page.with_suffix(".new")
-        fresh.write_text(study.to_json(), encoding="utf-8")
-        fresh.replace(page)
-    except OSError as error:
-        errors.print(f"error: {page}: {escape(error.strerror or str(error))}")
+        page = render(study, out)
+    except FolderError as error:
+        errors.print(f"error: {escape(str(error))}")
         raise typer.Exit(1) from error
     errors.print(f"wrote {escape(str(page))}", soft_wrap=True)
 
