@@ -149,13 +149,12 @@ impl<N: Node> Node for Graph<N> {
                 None => {
                     self.touched.clear();
                     self.polled = 0;
-                    match self.wakes.earliest() {
-                        Some(wake) if wake <= now => {
-                            let (_, index) = self.wakes.first().expect("a member wants to be polled");
+                    match self.wakes.first() {
+                        Some((wake, index)) if wake <= now => {
                             self.touch(index as u32);
                             index
                         }
-                        wake => return Step::Wait(wake),
+                        first => return Step::Wait(first.map(|(wake, _)| wake)),
                     }
                 }
             };
@@ -183,22 +182,51 @@ impl<N: Node> Node for Graph<N> {
 }
 
 /// When each of a fixed set of members wants to be polled: a tournament tree over their times, lowest index first
-/// among equals. `first` and `set` cost the logarithm, to base four, of the number of members.
+/// among equals. `first` costs nothing, `set` the logarithm, to base four, of the number of members.
 #[derive(Clone, Debug)]
 pub struct Wakes {
     /// Matches of four, the final first, then the four before it, and so on: the players of match m that are not
-    /// members are the winners of matches 4 m + 1 to 4 m + 4. A match is the times of its players; `u64::MAX` is never.
-    matches: Vec<[u64; 4]>,
+    /// members are the winners of matches 4 m + 1 to 4 m + 4.
+    matches: Vec<Match>,
     /// The first match between members: members 4 k to 4 k + 3 meet in match `lowest + k`.
     lowest: usize,
-    earliest: u64,
+    winner: Player,
+}
+
+/// A member and its time; `NEVER` if it waits for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Player {
+    time: u64,
+    member: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Match {
+    times: [u64; 4],
+    members: [u32; 4],
 }
 
 const NEVER: u64 = u64::MAX;
 
+impl Match {
+    const EMPTY: Match = Match { times: [NEVER; 4], members: [0; 4] };
+
+    /// The earliest, of equals the first. Written so that it compiles to selections: which is earliest is as good as
+    /// random, and a mispredicted branch costs more than the whole match.
+    #[inline]
+    fn winner(&self) -> Player {
+        let player = |seat: usize| Player { time: self.times[seat], member: self.members[seat] };
+        let earlier = |a: Player, b: Player| {
+            let second = b.time < a.time;
+            Player { time: if second { b.time } else { a.time }, member: if second { b.member } else { a.member } }
+        };
+        earlier(earlier(player(0), player(1)), earlier(player(2), player(3)))
+    }
+}
+
 impl Default for Wakes {
     fn default() -> Self {
-        Wakes { matches: vec![[NEVER; 4]], lowest: 0, earliest: NEVER }
+        Wakes { matches: vec![Match::EMPTY], lowest: 0, winner: Player { time: NEVER, member: 0 } }
     }
 }
 
@@ -210,56 +238,45 @@ impl Wakes {
             let grown = room(self);
             let old = std::mem::take(self);
             self.lowest = 4 * old.lowest + 1;
-            self.matches = vec![[NEVER; 4]; self.lowest + grown];
-            for (member, &wake) in old.matches[old.lowest..].as_flattened().iter().enumerate() {
-                self.enter(member, wake);
+            self.matches = vec![Match::EMPTY; self.lowest + grown];
+            let times = old.matches[old.lowest..].iter().flat_map(|players| players.times);
+            for (member, time) in (0..).zip(times) {
+                self.enter(Player { time, member });
             }
         }
-    }
-
-    /// The earliest time; `None` if nobody waits for a time. Costs nothing.
-    #[inline]
-    pub fn earliest(&self) -> Option<Time> {
-        (self.earliest != NEVER).then_some(Time::from_nanos(self.earliest))
     }
 
     /// The earliest time and whose it is; `None` if nobody waits for a time.
+    #[inline]
     pub fn first(&self) -> Option<(Time, usize)> {
-        let earliest = self.earliest()?;
-        let mut at = 0;
-        loop {
-            let players = &self.matches[at];
-            let winner =
-                players.iter().position(|&time| time == self.earliest).expect("somebody has the earliest time");
-            if at >= self.lowest {
-                return Some((earliest, 4 * (at - self.lowest) + winner));
-            }
-            at = 4 * at + 1 + winner;
-        }
+        let Player { time, member } = self.winner;
+        (time != NEVER).then_some((Time::from_nanos(time), member as usize))
     }
 
     /// Sets when `member` wants to be polled.
     #[inline]
     pub fn set(&mut self, member: usize, wake: Option<Time>) {
-        self.enter(member, wake.map_or(NEVER, Time::as_nanos));
+        self.enter(Player { time: wake.map_or(NEVER, Time::as_nanos), member: member as u32 });
     }
 
     /// Enters a member's time and plays its matches again, up to the first that ends as it did before.
-    fn enter(&mut self, member: usize, mut time: u64) {
-        let (mut at, mut player) = (self.lowest + member / 4, member % 4);
+    #[inline]
+    fn enter(&mut self, mut player: Player) {
+        let member = player.member as usize;
+        let (mut at, mut seat) = (self.lowest + member / 4, member % 4);
         loop {
             let players = &mut self.matches[at];
-            if players[player] == time {
+            if players.times[seat] == player.time && players.members[seat] == player.member {
                 return;
             }
-            players[player] = time;
-            let [a, b, c, d] = *players;
-            time = a.min(b).min(c.min(d));
+            players.times[seat] = player.time;
+            players.members[seat] = player.member;
+            player = players.winner();
             if at == 0 {
-                self.earliest = time;
+                self.winner = player;
                 return;
             }
-            (at, player) = ((at - 1) / 4, (at - 1) % 4);
+            (at, seat) = ((at - 1) / 4, (at - 1) % 4);
         }
     }
 }
@@ -303,7 +320,6 @@ mod tests {
                 times[member] = wake;
                 let waiting = times.iter().enumerate().filter_map(|(member, wake)| wake.map(|wake| (wake, member)));
                 prop_assert_eq!(wakes.first(), waiting.min());
-                prop_assert_eq!(wakes.earliest(), wakes.first().map(|(wake, _)| wake));
             }
         }
     }

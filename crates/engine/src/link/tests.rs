@@ -102,9 +102,14 @@ fn drive(node: &mut impl Node, arrivals: &[(Time, Packet)]) -> Vec<(Time, u64)> 
     let mut arrivals = arrivals.iter().peekable();
     loop {
         let wake = loop {
-            match node.poll(now) {
-                Step::Send(_, packet) => delivered.push((now, packet.id)),
-                Step::Wait(wake) => break wake,
+            let quiet = node.quiet_until(now);
+            match (node.poll(now), quiet) {
+                (Step::Send(_, packet), None) => delivered.push((now, packet.id)),
+                (Step::Send(..), Some(until)) => panic!("a node that sends at {now} is not quiet until {until}"),
+                (Step::Wait(wake), quiet) => {
+                    assert!(quiet <= wake.or(Some(Time::MAX)), "quiet until {quiet:?}, which is too late for {wake:?}");
+                    break wake;
+                }
             }
         };
         let next = arrivals.peek().map(|&&(time, _)| time);
