@@ -9,13 +9,13 @@ import io
 import math
 import re
 import xml.etree.ElementTree as ET
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib.style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from headend.papers.model import FigureResult
 from headend.report import numbers, palette
@@ -29,6 +29,7 @@ _SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",
     "text.parse_math": False,  # a dollar in a label is a dollar
     "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # the one matplotlib brings; a viewer without it takes its own
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -69,8 +70,46 @@ def svg(figure: FigureResult) -> str:
         canvas.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)) or 1)
         out = io.StringIO()
         canvas.savefig(out, format="svg", metadata={"Date": None, "Creator": "headend", "Title": figure.title})
-    # Line ends as everywhere else in the tree, whatever the platform.
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    return _compact(out.getvalue())
+
+
+def _compact(document: str) -> str:
+    """The same picture in a third of the bytes: no metadata, no names that nothing refers to, short paths."""
+    ET.register_namespace("", SVG)
+    ET.register_namespace("xlink", XLINK)
+    root = ET.fromstring(re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", document))
+    referenced = set(re.findall(r"(?:url\(#|href=\"#)([^)\"]+)", document))
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in (f"{{{SVG}}}metadata", f"{{{SVG}}}style"):
+                parent.remove(child)
+        if parent.get("id") not in referenced:
+            parent.attrib.pop("id", None)
+        if parent.tag not in (f"{{{SVG}}}text", f"{{{SVG}}}title"):
+            parent.text = None
+        parent.tail = None
+        if "d" in parent.attrib:
+            parent.set("d", _short(parent.attrib["d"]))
+        _style_once(parent)
+    # What the removed style sheet said of every element.
+    root.attrib |= {"stroke-linejoin": "round", "stroke-linecap": "butt"}
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _short(path: str) -> str:
+    dots = re.sub(r"M (\S+ \S+)\s+L \1(?=\s|$)", r"M\1h0", " ".join(path.split()))
+    return re.sub(r"\s*([MLCQzZ])\s*", r"\1", dots)
+
+
+def _style_once(parent: ET.Element) -> None:
+    """A style that all of an element's markers share moves to the element."""
+    styles = {child.get("style") for child in parent}
+    if len(parent) > 1 and len(styles) == 1 and all(child.tag == f"{{{SVG}}}use" for child in parent):
+        style = styles.pop()
+        if style and not parent.get("style"):
+            parent.set("style", style)
+            for child in parent:
+                del child.attrib["style"]
 
 
 def _draw(figure: FigureResult, panel: Panel, ax: Axes) -> None:
@@ -95,64 +134,50 @@ def _draw(figure: FigureResult, panel: Panel, ax: Axes) -> None:
 def _draw_curve(figure: FigureResult, curve: Curve, ax: Axes) -> None:
     series, look = curve.series, _look(figure, curve)
     if not curve.exact and not curve.reference:
-        ax.fill_between(series.x, series.lo, series.hi, color=look["color"], alpha=0.15, linewidth=0)
-    if figure.kind == "quartiles" and not curve.reference:
+        alpha = 0.06 if curve.variant else 0.15
+        ax.fill_between(series.x, series.lo, series.hi, color=look["color"], alpha=alpha, linewidth=0)
+    if figure.kind == "quartiles" and not curve.reference and not curve.variant:
         ax.vlines(series.x, series.lo, series.hi, color=look["color"], linewidth=1, alpha=0.6)
     if figure.kind == "sequence" and not curve.reference:
-        ax.plot(*(_dots(values) for values in (series.x, series.y)), **look)
+        # A dot is a stroke of no length with a round end: a third of a marker's bytes, and there are thousands.
+        dots = [[v for value in values for v in (value, value, math.nan)] for values in (series.x, series.y)]
+        width = 1.8 if curve.ink == 0 else 2.6
+        ax.plot(*dots, color=look["color"], linewidth=width, solid_capstyle="round")
     else:
         ax.plot(series.x, series.y, **look)
 
 
-def _dots(values: list[float]) -> list[float]:
-    return [v for value in values for v in (value, value, math.nan)]
-
-
 def _look(figure: FigureResult, curve: Curve) -> dict[str, Any]:
-    colour = palette.CURVES[curve.ink].light
-    look: dict[str, Any] = {"color": colour, "marker": _MARKERS[palette.MARKERS[curve.marker]]}
+    look: dict[str, Any] = {
+        "color": palette.CURVES[curve.ink].light,
+        "marker": _MARKERS[palette.MARKERS[curve.marker]],
+        "markeredgewidth": 0,
+        "linestyle": "-",
+    }
     if curve.reference:
-        look |= {"linewidth": 1, "markerfacecolor": "none", "markeredgewidth": 1, "alpha": 0.8}
-    elif figure.kind == "sequence":
-        # A dot is a stroke of no length with a round end: a third of a marker's bytes, and there are thousands.
-        return {"color": colour, "linewidth": 1.8 if curve.ink == 0 else 2.8, "solid_capstyle": "round"}
-    else:
-        look["markeredgewidth"] = 0
-    return look | {"linestyle": _linestyle(figure, curve)}
-
-
-def _linestyle(figure: FigureResult, curve: Curve) -> Literal["none", ":", "--", "-"]:
+        look |= {"linestyle": ":", "linewidth": 1, "markerfacecolor": "none", "markeredgewidth": 1, "alpha": 0.8}
+    elif curve.variant or curve.series.style == "dashed":
+        look |= {"linestyle": "--", "linewidth": 1.2, "markersize": 3.4}
     if figure.kind == "sequence" or curve.series.style == "points":
-        return "none"
-    return ":" if curve.reference else "--" if curve.series.style == "dashed" else "-"
+        look["linestyle"] = "none"
+    return look
 
 
 def _legend(figure: FigureResult, curves: list[Curve]) -> list[Line2D]:
-    """One entry a label; references that look like their measured curve share one."""
+    """One entry a curve in its own right, and one a variant."""
     entries: dict[str, Line2D] = {}
-    own = {curve.ink for curve in curves if not curve.reference}
-    for curve in curves:
-        paired = curve.reference and curve.ink in own
-        label = "ns-2 (hollow)" if paired else f"ns-2: {curve.series.label}" if curve.reference else curve.series.label
-        if label in entries:
-            continue
-        entries[label] = Line2D(
-            [],
-            [],
-            color=palette.SOFT.light if paired else palette.CURVES[curve.ink].light,
-            marker="o" if paired else _MARKERS[palette.MARKERS[curve.marker]],
-            markerfacecolor="none" if curve.reference else None,
-            linestyle=_linestyle(figure, curve),
-            linewidth=1 if curve.reference else 1.5,
-            label=label,
-        )
+    for curve in sorted(curves, key=lambda curve: bool(curve.variant)):
+        label = curve.variant or curve.base
+        if label not in entries:
+            look = _look(figure, curve) | ({"color": palette.SOFT.light, "marker": "o"} if curve.variant else {})
+            entries[label] = Line2D([], [], label=label, **look)
     return list(entries.values())
 
 
 def _decades(axis: Any) -> None:
     axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: numbers.shown(value)))
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_minor_locator(NullLocator())
 
 
 def _with_unit(label: str) -> str:
@@ -162,11 +187,7 @@ def _with_unit(label: str) -> str:
 
 def inlined(document: str, prefix: str, description: str) -> str:
     """An SVG document as an element of the page: scalable, in the page's colours, its identifiers its own."""
-    ET.register_namespace("", SVG)
-    ET.register_namespace("xlink", XLINK)
     root = ET.fromstring(document)
-    for metadata in root.findall(f"{{{SVG}}}metadata"):
-        root.remove(metadata)
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.attrib |= {"role": "img", "aria-label": description}

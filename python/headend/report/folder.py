@@ -44,7 +44,7 @@ def _replace(stage: Path, out: Path, files: Mapping[str, bytes], last: str) -> N
     for name in sorted(files, key=lambda name: name == last):
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (stage / name).replace(out / name)
-    for stale in (out / FIGURES).glob("*.svg"):
-        if f"{FIGURES}/{stale.name}" not in files:
+    for stale in (out / FIGURES).glob("*.*"):
+        if stale.suffix in (".svg", ".csv") and f"{FIGURES}/{stale.name}" not in files:
             stale.unlink()
     shutil.rmtree(stage)

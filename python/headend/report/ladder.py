@@ -18,7 +18,7 @@ from headend.report import numbers, palette
 
 _LINE = 15.0  # px a line of text needs
 _CHARACTER = 6.5  # px, of 12 px sans-serif, on the safe side
-_GAP = 168.0  # px between two lifelines
+_GAP = 160.0  # px between two lifelines
 _FLIGHT = 58.0  # px an ordinary packet falls on its way
 _SILENCE = 110.0  # px: a longer silence is cut ...
 _CUT = 46.0  # px: ... to this
@@ -67,8 +67,9 @@ class Drawing:
 
 def draw(arrows: Sequence[Arrow]) -> list[Drawing]:
     """One drawing a panel, in the order in which the panels' names first appear."""
+    names = list(dict.fromkeys(name for arrow in arrows for name in (arrow.sender, arrow.receiver)))
     return [
-        _draw(title, [arrow for arrow in arrows if arrow.group == title])
+        _draw(title, names, [arrow for arrow in arrows if arrow.group == title])
         for title in dict.fromkeys(arrow.group for arrow in arrows)
     ]
 
@@ -96,8 +97,7 @@ def document(drawings: Sequence[Drawing], title: str) -> str:
     )
 
 
-def _draw(title: str, arrows: Sequence[Arrow]) -> Drawing:
-    names = list(dict.fromkeys(name for arrow in arrows for name in (arrow.sender, arrow.receiver)))
+def _draw(title: str, names: Sequence[str], arrows: Sequence[Arrow]) -> Drawing:
     labels = {name: [a.label for a in arrows if a.sender == name] for name in names}
     left = _TIME + _CHARACTER * max(map(len, labels[names[0]]), default=0) + 16
     right = _CHARACTER * max((len(label) for name in names[1:] for label in labels[name]), default=0) + 16

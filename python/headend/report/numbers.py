@@ -40,7 +40,7 @@ def shown(value: float, digits: int = SHOWN_DIGITS) -> str:
 
 def interval(lo: float, hi: float) -> str:
     """A 95% interval for a reader; empty where the value is exact."""
-    return "" if lo == hi else f"{shown(lo)} to {shown(hi)}"
+    return "" if lo == hi else f"{shown(lo, 3)} to {shown(hi, 3)}"
 
 
 def span(seconds: float) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from headend.report import data, drawing, folder, ladder, numbers, palette, pane
 
 INDEX, STUDY = "index.html", "study.json"
 
-_PLOTTED = ("lines", "quartiles", "sequence")
+_TYPES = {".svg": "image/svg+xml", ".csv": "text/csv"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,11 @@ class Shown:
     """Panel titles and drawings."""
     packet_kinds: list[str]
     text: Markup
-    table: data.Table | None
-    svg: str | None
-    """The SVG file's path beside the page."""
+    tables: list[data.Table]
     svg_link: str
-    """Where the page finds it: the path, or the whole file if it is small."""
+    csv_link: str
+    """Where the page finds them, empty if there are none: beside it, or in the link itself if the page has no plot to
+    make them from when it was sent alone."""
 
     @property
     def verdicts(self) -> list[str]:
@@ -56,31 +57,33 @@ def render(study: StudyResult, out_dir: Path | str) -> Path:
 
     Raises `FolderError` if the folder cannot be written; then nothing is left half-written.
     """
-    files: dict[str, bytes] = {STUDY: study.to_json().encode()}
+    files = {STUDY: study.to_json().encode()}
     shown = []
     for figure in study.figures:
-        item, svg = _show(figure)
+        item, beside = _show(figure)
         shown.append(item)
-        if item.svg and svg:
-            files[item.svg] = svg.encode()
+        files |= {f"{folder.FIGURES}/{name}": text.encode() for name, text in beside.items()}
     files[INDEX] = _page(study, shown).encode()
     out = Path(out_dir)
     folder.write(out, files, last=INDEX)
     return out / INDEX
 
 
-def _show(figure: FigureResult) -> tuple[Shown, str | None]:
-    """A figure made ready, and its SVG file."""
-    plots = panels.panels(figure) if figure.kind in _PLOTTED and (figure.series or figure.reference) else []
-    ladders = ladder.draw(figure.ladder)
-    svg = None
+def _show(figure: FigureResult) -> tuple[Shown, dict[str, str]]:
+    """A figure made ready, and its files by name."""
+    plots, ladders = panels.panels(figure), ladder.draw(figure.ladder)
+    files = {f"{figure.id}.csv": data.csv_text(figure)}
     static = Markup()
     if plots:
-        svg = drawing.svg(figure)
+        files[f"{figure.id}.svg"] = svg = drawing.svg(figure)
         static = Markup(drawing.inlined(svg, f"{figure.id}-", figure.title))  # escaped by its writer
     elif ladders:
-        svg = ladder.document(ladders, figure.title)
-    path = f"{folder.FIGURES}/{figure.id}.svg" if svg else None
+        files[f"{figure.id}.svg"] = ladder.document(ladders, figure.title)
+    files = {name: text for name, text in files.items() if text}
+    links = {
+        name: f"{folder.FIGURES}/{name}" if plots else f"data:{_TYPES[Path(name).suffix]};charset=utf-8,{quote(text)}"
+        for name, text in files.items()
+    }
     shown = Shown(
         figure=figure,
         number=_number(figure),
@@ -89,18 +92,17 @@ def _show(figure: FigureResult) -> tuple[Shown, str | None]:
         ladders=[(one.title, Markup(one.svg(f"{figure.title} {one.title}".strip()))) for one in ladders],
         packet_kinds=ladder.kinds(figure.ladder),
         text=_markdown(figure.text),
-        table=data.table(figure),
-        svg=path,
-        svg_link=f"data:image/svg+xml;charset=utf-8,{quote(svg)}" if svg and ladders else path or "",
+        tables=data.tables(figure, plots),
+        svg_link=links.get(f"{figure.id}.svg", ""),
+        csv_link=links.get(f"{figure.id}.csv", ""),
     )
-    return shown, svg
+    return shown, files
 
 
 def _number(figure: FigureResult) -> str:
     """Figure 4 for fig4; what is no figure of the paper goes by its section."""
-    number = figure.id.removeprefix("fig")
-    if number != figure.id and number.isdigit():
-        return f"Figure {number}"
+    if named := re.fullmatch(r"fig(\d+)(-.+)?", figure.id):
+        return f"Beyond Figure {named[1]}" if named[2] else f"Figure {named[1]}"
     return f"Section {figure.section}" if figure.section else "Beyond the paper"
 
 
@@ -186,7 +188,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"embedded": embedded, "number": numbers.shown, "strip": scale.strip}
+    environment.filters |= {"embedded": embedded, "number": partial(numbers.shown, digits=3), "strip": scale.strip}
     environment.globals |= {"interval": numbers.interval}
     return environment
 

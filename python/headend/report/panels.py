@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -17,16 +17,22 @@ than a delayed ACK's 200 ms, less than any retransmission time-out in the studie
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A series with the look it has wherever it appears."""
+    """A series with the look it has wherever it appears.
+
+    A label "8 KB, rules of 1996" beside a curve "8 KB" is a variant of it, and so is a reference "8 KB, ns-2.35": they
+    share colour and marker, and the legend switches them by what they are variants of and by which variant they are.
+    """
 
     series: Series
+    reference: bool
+    base: str
+    """The label of the curve that this is a variant of; its own, if of none."""
+    variant: str
+    """Empty for a curve in its own right."""
     ink: int
     """Index into `palette.CURVES`."""
     marker: int
     """Index into `palette.MARKERS`."""
-    reference: bool
-    of: str | None = None
-    """The label of the measured curve that a reference is a reference to, if there is one."""
 
     @property
     def exact(self) -> bool:
@@ -46,51 +52,34 @@ class Panel:
 
 def panels(figure: FigureResult) -> list[Panel]:
     """The panels of a figure in the order in which their names first appear."""
-    everything = [*figure.series, *figure.reference]
-    measured, reference = _looks(figure.series, figure.reference)
+    curves = _curves(figure.series, figure.reference)
     result = []
-    for title in dict.fromkeys(series.group for series in everything):
-        curves = [Curve(one, *measured[one.label], False) for one in figure.series if one.group == title]
-        curves += [Curve(one, *reference[one.label]) for one in figure.reference if one.group == title]
-        pauses = _pauses([one for one in figure.series if one.group == title]) if figure.kind == "sequence" else ()
-        result.append(Panel(title, tuple(curves), pauses))
+    for title in dict.fromkeys(curve.series.group for curve in curves):
+        members = tuple(curve for curve in curves if curve.series.group == title)
+        sent = [curve.series for curve in members if not curve.reference] if figure.kind == "sequence" else []
+        result.append(Panel(title, members, _pauses(sent)))
     return result
 
 
-def _looks(
-    measured: Sequence[Series], reference: Sequence[Series]
-) -> tuple[dict[str, tuple[int, int]], dict[str, tuple[int, int, bool, str | None]]]:
-    """Ink and marker by label, for `Curve`: a label looks the same in every panel, a reference like its own curve."""
-    inks, markers = len(palette.CURVES), len(palette.MARKERS)
-    labels = list(dict.fromkeys(series.label for series in measured))
-    dashed = {series.label for series in measured if series.style == "dashed"}
-    if len(labels) > inks and 0 < len(dashed) < len(labels):
-        # More curves than colours: dashed variants share the colours of the solid ones, in order.
-        rows = [[label for label in labels if (label in dashed) == among] for among in (False, True)]
-    else:
-        rows = [labels]
-    looks = {label: (i % inks, i % markers) for row in rows for i, label in enumerate(row)}
-    references: dict[str, tuple[int, int, bool, str | None]] = {}
-    spare = len(labels)
-    for label in dict.fromkeys(series.label for series in reference):
-        own = max((own for own in labels if _names(label, own)), key=len, default=None)
-        if own is None:
-            references[label] = (spare % inks, spare % markers, True, None)
-            spare += 1
-        else:
-            references[label] = (*looks[own], True, own)
-    return looks, references
+def _curves(measured: Sequence[Series], reference: Sequence[Series]) -> list[Curve]:
+    """Every series with its look: a label looks the same in every panel."""
+    labels = dict.fromkeys(series.label for series in measured)
+    bases: dict[str, int] = {}
+    curves = []
+    for series, is_reference in [*((s, False) for s in measured), *((s, True) for s in reference)]:
+        base, variant = _variant(series.label, labels)
+        if is_reference and not variant:
+            base, variant = f"ns-2: {base}", ""
+        look = bases.setdefault(base, len(bases))
+        ink, marker = look % len(palette.CURVES), look % len(palette.MARKERS)
+        curves.append(Curve(series, is_reference, base, variant, ink, marker))
+    return curves
 
 
-def _names(reference: str, own: str) -> bool:
-    """Whether a reference's label holds a measured one's, as a whole: "8 KB" is in "8 KB, ns-2", not in "48 KB"."""
-    start = reference.find(own)
-    end = start + len(own)
-    return (
-        start >= 0
-        and not (start and reference[start - 1].isalnum())
-        and not (end < len(reference) and reference[end].isalnum())
-    )
+def _variant(label: str, labels: Collection[str]) -> tuple[str, str]:
+    """What `label` is a variant of, and which, if one of `labels` and a comma begin it."""
+    base = max((own for own in labels if label.startswith(f"{own}, ")), key=len, default=label)
+    return base, label[len(base) + 2 :]
 
 
 def _pauses(series: Sequence[Series]) -> tuple[tuple[float, float], ...]:
@@ -106,17 +95,19 @@ def for_page(figure: FigureResult, panel: Panel) -> dict[str, Any]:
     digits = 7 if figure.kind == "sequence" else 6
     return {
         "kind": figure.kind,
+        "title": panel.title,
         "x": {"name": x_name, "unit": x_unit, "log": figure.x_log},
         "y": {"name": y_name, "unit": y_unit, "log": figure.y_log},
         "pauses": [numbers.carried_all(pause, digits) for pause in panel.pauses],
         "curves": [
             {
                 "label": curve.series.label,
+                "base": curve.base,
+                "variant": curve.variant,
                 "ink": palette.CURVES[curve.ink].name,
                 "marker": palette.MARKERS[curve.marker],
                 "style": curve.series.style,
                 "reference": curve.reference,
-                "of": curve.of,
                 "x": numbers.carried_all(curve.series.x, digits),
                 "y": numbers.carried_all(curve.series.y),
             }

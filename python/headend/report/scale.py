@@ -35,9 +35,11 @@ def strip(criterion: Criterion) -> Strip:
         at = open_end if value is None else 100 * (value - start) / (end - start)
         return round(min(max(at, 0.0), 100.0), 2)
 
+    # A single accepted value is still a thing to see.
+    hair = 1.0 if criterion.accept_lo is not None and criterion.accept_lo == criterion.accept_hi else 0.0
     return Strip(
-        accept_from=place(criterion.accept_lo, 0.0),
-        accept_to=place(criterion.accept_hi, 100.0),
+        accept_from=place(criterion.accept_lo, 0.0) - hair,
+        accept_to=place(criterion.accept_hi, 100.0) + hair,
         interval_from=place(criterion.lo, math.nan),
         interval_to=place(criterion.hi, math.nan),
         measured=place(criterion.measured, math.nan),

@@ -121,7 +121,7 @@ def test_a_curve_can_be_switched_off_and_on(open_page):
 def test_the_reference_has_a_switch_of_its_own(open_page):
     page = open_page()
     figure = page.locator("#fig4")
-    canvas, chip = figure.locator(".plot canvas").first, figure.get_by_role("button", name="ns-2", exact=True)
+    canvas, chip = figure.locator(".plot canvas").first, figure.get_by_role("button", name="ns-2.35", exact=True)
     before = canvas.evaluate("c => c.toDataURL()")
     chip.click()
     page.wait_for_function("([c, before]) => c.toDataURL() !== before", arg=[canvas.element_handle(), before])
@@ -190,6 +190,16 @@ def test_the_svg_link_saves_a_picture_with_plain_colours(open_page):
     assert text.startswith("<svg")
     assert "var(" not in text
     assert "Throughput [Mbit/s]" in text
+
+
+def test_the_csv_link_of_a_page_sent_alone_has_the_numbers_of_its_plots(open_page):
+    page = open_page()
+    with page.expect_download() as download:
+        page.locator("#fig4").get_by_role("link", name="CSV").click()
+    header, *rows = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
+    assert header == "panel,series,Data loss [%],Throughput [Mbit/s],95% from,95% to"
+    assert len(rows) == sum(len(s.x) for s in (*sample_study.lines().series, *sample_study.lines().reference))
+    assert rows[-1].startswith('(b) no delayed ACK,"48 KB, ns-2.35",10,')
 
 
 def test_without_scripts_the_pictures_stand_in_for_the_plots(open_page):

@@ -3,9 +3,9 @@
 
 /**
  * @typedef {{name: string, unit: string, log: boolean}} Axis
- * @typedef {{label: string, of: string | null, ink: string, marker: string, style: string, reference: boolean,
+ * @typedef {{label: string, base: string, variant: string, ink: string, marker: string, style: string, reference: boolean,
  *   x: number[], y: number[], lo?: number[], hi?: number[]}} Curve
- * @typedef {{kind: string, x: Axis, y: Axis, pauses: [number, number][], curves: Curve[]}} Panel
+ * @typedef {{kind: string, title: string, x: Axis, y: Axis, pauses: [number, number][], curves: Curve[]}} Panel
  * @typedef {{panel: Panel, plot: uPlot, shown: Set<Curve>, home: () => void}} Chart
  */
 
@@ -92,14 +92,16 @@
     ctx.clip();
     ctx.lineJoin = "round";
     const curves = panel.curves.filter((curve) => shown.has(curve) && curve.x.length);
-    for (const curve of curves) if (!curve.reference) band(ctx, curve, px, py, panel.kind === "quartiles" ? ratio : 0);
+    for (const curve of curves) {
+      if (!curve.reference) band(ctx, curve, px, py, panel.kind === "quartiles" && !curve.variant ? ratio : 0);
+    }
     for (const curve of curves) line(ctx, curve, px, py, ratio, panel.kind === "sequence");
     ctx.restore();
   }
 
   /** @param {CanvasRenderingContext2D} ctx @param {Curve} curve @param {(v: number) => number} px
    *  @param {(v: number) => number} py @param {number} bar width of a bar at every point, 0 for none */
-  function band(ctx, { x, lo, hi, ink: name }, px, py, bar) {
+  function band(ctx, { x, lo, hi, ink: name, variant }, px, py, bar) {
     if (!lo || !hi) return;
     const path = new Path2D();
     const bars = new Path2D();
@@ -111,7 +113,7 @@
       bars.lineTo(px(v), py(hi[i]));
     });
     ctx.fillStyle = ctx.strokeStyle = ink(name);
-    ctx.globalAlpha = 0.16;
+    ctx.globalAlpha = variant ? 0.07 : 0.16;
     ctx.fill(path);
     ctx.globalAlpha = 0.6;
     if (bar) {
@@ -130,13 +132,12 @@
     if (!packets && curve.style !== "points") {
       const path = new Path2D();
       curve.x.forEach((v, i) => path.lineTo(px(v), py(curve.y[i])));
-      ctx.lineWidth = (curve.reference ? 1 : 1.75) * ratio;
-      ctx.setLineDash(curve.reference ? [1.5 * ratio, 3 * ratio] : curve.style === "dashed" ? [7 * ratio, 4 * ratio] : []);
+      stroke(ctx, curve, ratio);
       ctx.stroke(path);
     }
     ctx.setLineDash([]);
     ctx.lineWidth = 1.1 * ratio;
-    const shape = marker(curve.marker, (packets ? 1.6 : 3.4) * ratio);
+    const shape = marker(curve.marker, (packets ? (curve.ink === "c0" ? 1.5 : 2.2) : curve.variant ? 2.8 : 3.4) * ratio);
     curve.x.forEach((v, i) => {
       const [x, y] = [px(v), py(curve.y[i])];
       ctx.translate(x, y);
@@ -144,6 +145,13 @@
       if (curve.reference) ctx.stroke(shape);
       ctx.translate(-x, -y);
     });
+  }
+
+  /** Width and dashes of a curve's line. @param {CanvasRenderingContext2D} ctx @param {Curve} curve @param {number} ratio */
+  function stroke(ctx, { reference, variant, style }, ratio) {
+    const dashed = style === "dashed" || variant;
+    ctx.lineWidth = (reference ? 1 : dashed ? 1.3 : 1.75) * ratio;
+    ctx.setLineDash((reference ? [1.5, 3] : dashed ? [6, 4] : []).map((length) => length * ratio));
   }
 
   /** Silences of the sender, behind everything. @param {Panel} panel @param {uPlot} plot */
@@ -335,16 +343,32 @@
       if (far < best) [at, best] = [x, far];
     }
     if (Number.isNaN(at)) return [];
-    const rows = curves
-      .map((curve) => ({ curve, i: curve.x.indexOf(at) }))
-      .filter(({ i }) => i >= 0)
-      .sort((a, b) => b.curve.y[b.i] - a.curve.y[a.i])
-      .map(({ curve, i }) => {
-        const bounds = curve.lo && curve.hi && curve.lo[i] !== curve.hi[i] ? `${shown(curve.lo[i], 3)} to ${shown(curve.hi[i], 3)}` : "";
-        return row(swatch(curve), curve.label, shown(curve.y[i]), bounds, curve.reference);
-      });
-    return [heading(panel.x, at), ...rows, element("p", "unit", [panel.y.name, panel.y.unit].filter(Boolean).join(", "))];
+    const here = curves.map((curve) => ({ curve, i: curve.x.indexOf(at) })).filter(({ i }) => i >= 0);
+    const variants = [...new Set(here.map(({ curve }) => curve.variant))].sort((a, b) => Number(Boolean(a)) - Number(Boolean(b)));
+    const table = element("div", "grid", "");
+    table.style.gridTemplateColumns = `auto 1fr ${"auto ".repeat(variants.length + 1)}`;
+    table.append(element("span", "", ""), element("span", "", ""));
+    for (const variant of variants) {
+      table.append(element("span", "head", variant));
+      if (!variant) table.append(element("span", "", ""));
+    }
+    const bases = [...new Set(here.map(({ curve }) => curve.base))]
+      .map((base) => here.filter(({ curve }) => curve.base === base))
+      .sort(([a], [b]) => b.curve.y[b.i] - a.curve.y[a.i]);
+    for (const members of bases) {
+      table.append(swatch(members[0].curve), element("span", "label", members[0].curve.base));
+      for (const variant of variants) {
+        const found = members.find(({ curve }) => curve.variant === variant);
+        table.append(element(variant ? "span" : "b", variant ? "aside" : "", found ? shown(found.curve.y[found.i]) : ""));
+        if (!variant) table.append(element("span", "interval", found ? bounds(found.curve, found.i) : ""));
+      }
+    }
+    const unit = element("p", "unit", [panel.y.name, panel.y.unit].filter(Boolean).join(", "));
+    return [heading(panel.x, at), table, unit];
   }
+
+  /** @param {Curve} curve @param {number} i */
+  const bounds = ({ lo, hi }, i) => (lo && hi && lo[i] !== hi[i] ? `${shown(lo[i], 3)} to ${shown(hi[i], 3)}` : "");
 
   /** The packet nearest to the cursor. @param {Chart} chart @param {uPlot} plot @param {number} left @param {number} top */
   function packet({ panel, shown: visible }, plot, left, top) {
@@ -362,19 +386,12 @@
     if (!curve) return [];
     return [
       element("p", "at", `${panel.x.name} ${shown(curve.x[index], 6)} ${panel.x.unit}`),
-      row(swatch(curve), curve.label, `${panel.y.name.toLowerCase()} ${shown(curve.y[index], 7)}`, "", false),
+      element("p", "", `${curve.base}, ${panel.y.name.toLowerCase()} ${shown(curve.y[index], 7)}`),
     ];
   }
 
   /** @param {Axis} axis @param {number} at */
   const heading = (axis, at) => element("p", "at", `${axis.name} ${shown(at, 6)}${axis.unit ? ` ${axis.unit}` : ""}`);
-
-  /** @param {Element} mark @param {string} label @param {string} value @param {string} bounds @param {boolean} aside */
-  function row(mark, label, value, bounds, aside) {
-    const p = element("p", aside ? "row aside" : "row", "");
-    p.append(mark, element("span", "label", label), element("b", "", value), element("span", "interval", bounds));
-    return p;
-  }
 
   /** @param {string} tag @param {string} className @param {string} text */
   function element(tag, className, text) {
@@ -385,7 +402,8 @@
   }
 
   /** A curve's line and marker. @param {Curve} curve @param {boolean} [packets] */
-  function swatch({ ink: name, marker: shape, style, reference }, packets = false) {
+  function swatch(curve, packets = false) {
+    const { ink: name, marker: shape, style, reference } = curve;
     const canvas = document.createElement("canvas");
     const ratio = Math.max(2, devicePixelRatio);
     [canvas.width, canvas.height] = [26 * ratio, 12 * ratio];
@@ -395,8 +413,7 @@
     ctx.fillStyle = reference ? ink("card") : ink(name);
     ctx.translate(13 * ratio, 6 * ratio);
     if (!packets && style !== "points") {
-      ctx.lineWidth = (reference ? 1 : 1.75) * ratio;
-      ctx.setLineDash(reference ? [1.5 * ratio, 3 * ratio] : style === "dashed" ? [7 * ratio, 4 * ratio] : []);
+      stroke(ctx, curve, ratio);
       ctx.beginPath();
       ctx.moveTo(-13 * ratio, 0);
       ctx.lineTo(13 * ratio, 0);
@@ -424,17 +441,15 @@
       zoomed(false);
     });
 
-    const off = new Set(); // labels that the reader switched off
-    const NS2 = Symbol("ns-2");
+    /** What the reader switched off: curves by name, variants of all of them by theirs. */
+    const off = { base: new Set(), variant: new Set() };
     const legend = /** @type {HTMLElement} */ (section.querySelector(".legend"));
 
     function update() {
       for (const { panel, plot, shown: visible, home } of charts) {
         visible.clear();
         for (const curve of panel.curves) {
-          const own = curve.reference ? (curve.of ?? curve) : curve.label;
-          const key = curve.reference && !curve.of ? `ns-2: ${curve.label}` : own;
-          if (!off.has(key) && !(curve.reference && off.has(NS2))) visible.add(curve);
+          if (!off.base.has(curve.base) && !off.variant.has(curve.variant)) visible.add(curve);
         }
         if (back.hidden) home();
         plot.redraw();
@@ -442,32 +457,34 @@
     }
 
     function fill() {
-      const all = charts.flatMap(({ panel }) => panel.curves.map((curve) => ({ curve, packets: panel.kind === "sequence" })));
-      /** @type {Map<string | symbol, [string, Curve, boolean]>} */
-      const entries = new Map();
-      for (const { curve, packets } of all) {
-        if (!curve.reference && !entries.has(curve.label)) entries.set(curve.label, [curve.label, curve, packets]);
+      /** @type {{base: Map<string, HTMLElement>, variant: Map<string, HTMLElement>}} */
+      const chips = { base: new Map(), variant: new Map() };
+      for (const { panel } of charts) {
+        for (const curve of panel.curves) {
+          const packets = panel.kind === "sequence";
+          if (!curve.variant && !chips.base.has(curve.base)) chips.base.set(curve.base, chip("base", curve.base, curve, packets));
+          if (curve.variant && !chips.variant.has(curve.variant)) {
+            const plain = { ...curve, ink: "soft", marker: "circle" };
+            chips.variant.set(curve.variant, chip("variant", curve.variant, plain, packets));
+          }
+        }
       }
-      for (const { curve } of all) {
-        if (!curve.reference) continue;
-        if (!curve.of) entries.set(`ns-2: ${curve.label}`, [`ns-2: ${curve.label}`, curve, false]);
-        else entries.set(NS2, ["ns-2", { ...curve, ink: "soft", marker: "circle" }, false]);
-      }
-      legend.replaceChildren(
-        ...[...entries].map(([key, [label, curve, packets]]) => {
-          const chip = document.createElement("button");
-          chip.type = "button";
-          chip.setAttribute("aria-pressed", String(!off.has(key)));
-          chip.append(swatch(curve, packets), element("span", "", label));
-          if (key === NS2) chip.title = "An independent simulator: hollow markers on dotted lines";
-          chip.addEventListener("click", () => {
-            if (!off.delete(key)) off.add(key);
-            chip.setAttribute("aria-pressed", String(!off.has(key)));
-            update();
-          });
-          return chip;
-        }),
-      );
+      legend.replaceChildren(...chips.base.values(), ...chips.variant.values());
+    }
+
+    /** @param {"base" | "variant"} by @param {string} name @param {Curve} curve @param {boolean} packets */
+    function chip(by, name, curve, packets) {
+      const made = document.createElement("button");
+      made.type = "button";
+      made.setAttribute("aria-pressed", String(!off[by].has(name)));
+      made.append(swatch(curve, packets), element("span", "", name));
+      if (curve.reference) made.title = "An independent simulator: hollow markers on dotted lines";
+      made.addEventListener("click", () => {
+        if (!off[by].delete(name)) off[by].add(name);
+        made.setAttribute("aria-pressed", String(!off[by].has(name)));
+        update();
+      });
+      return made;
     }
 
     fill();
