@@ -65,7 +65,7 @@ class Claim(Generic[Data]):
             measured="; ".join(f"{_name(c, judged)}{number(c.measured, c.unit)}" for c in judged),
             interval="; ".join(f"{_name(c, judged)}{interval(c)}" for c in judged),
             verdict="reproduced" if holds else "differs",
-            reason=" ".join(filter(None, (why, _close(judged), _others(criteria)))),
+            reason=" ".join(filter(None, (why, _close(judged), others(criteria)))),
             tolerance=self.tolerance,
             criteria=criteria,
         )
@@ -187,12 +187,12 @@ def _close(judged: Sequence[Criterion]) -> str:
     return f"Close: the interval crosses the edge of the accepted range for {', '.join(close)}." if close else ""
 
 
-def _others(criteria: Sequence[Criterion]) -> str:
+def others(criteria: Sequence[Criterion]) -> str:
     """What the other readings of the paper measure."""
-    others = [c for c in criteria if not c.judged]
-    if not others:
+    beside = [c for c in criteria if not c.judged]
+    if not beside:
         return ""
-    rows = (f"{c.what} {number(c.measured, c.unit)} ({'within' if c.holds else 'outside'} the range)" for c in others)
+    rows = (f"{c.what} {number(c.measured, c.unit)} ({'within' if c.holds else 'outside'} the range)" for c in beside)
     return f"Beside it: {'; '.join(rows)}."
 
 

@@ -18,7 +18,8 @@ import jinja2
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from headend.papers.model import FigureResult, StudyResult
+from headend.papers.claim import others
+from headend.papers.model import ClaimResult, FigureResult, StudyResult
 from headend.report import data, drawing, folder, ladder, numbers, palette, panels, scale
 
 INDEX, STUDY = "index.html", "study.json"
@@ -169,6 +170,11 @@ def embedded(value: Any) -> Markup:
     return Markup(text)
 
 
+def _reason(claim: ClaimResult) -> str:
+    """Why, without the other readings: they stand in the table above it."""
+    return claim.reason.removesuffix(others(claim.criteria)).rstrip()
+
+
 def _markdown(text: str) -> Markup:
     """Markdown without raw HTML and without pictures: nothing in a text can fetch or run anything."""
     return Markup(_markdown_parser().render(text)) if text else Markup()
@@ -188,7 +194,12 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"embedded": embedded, "number": partial(numbers.shown, digits=3), "strip": scale.strip}
+    environment.filters |= {
+        "embedded": embedded,
+        "number": partial(numbers.shown, digits=3),
+        "reason": _reason,
+        "strip": scale.strip,
+    }
     environment.globals |= {"interval": numbers.interval}
     return environment
 

@@ -15,6 +15,7 @@ import pytest
 import sample_study
 from typer.testing import CliRunner
 
+from headend.papers.claim import others
 from headend.papers.model import Arrow, Criterion, StudyResult
 from headend.report import FolderError, data, drawing, folder, ladder, numbers, palette, panels, render, scale
 from headend.report.__main__ import app
@@ -160,6 +161,17 @@ def test_every_claim_has_a_row_a_verdict_and_a_link_to_its_figure(page):
         assert page.count(f'id="claim-{claim.id}"') == 1
     assert "<b>0.553</b>" in rows[0]
     assert "0.535 to 0.571" in rows[0]
+
+
+def test_other_readings_stand_in_the_table_and_not_again_in_the_reason(tmp_path):
+    figure = sample_study.lines()
+    (claim,) = figure.claims
+    told = dataclasses.replace(claim, reason=f"The reason. {others(claim.criteria)}")
+    study = sample_study.study(figures=[dataclasses.replace(figure, claims=[told])])
+    page = render(study, tmp_path / "out").read_text(encoding="utf-8")
+    assert "Beside it" in told.reason
+    assert '<p class="reason">The reason.</p>' in page
+    assert "rules of 1996 <small>(for comparison)" in page
 
 
 def test_the_summary_counts_verdicts(page):
