@@ -13,7 +13,6 @@ use headend_engine::tcp::connection::Output;
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Time;
 
-use crate::router::Routes;
 use crate::trace::{Event, What};
 
 pub(crate) use end::{Closing, End, Setup};
@@ -26,7 +25,6 @@ const FIRST_PORT: u16 = 1024;
 pub struct Host {
     node: u16,
     personality: Personality,
-    routes: Routes,
     /// By port number, from `FIRST_PORT`.
     ends: Vec<End>,
     wakes: Wakes,
@@ -42,11 +40,10 @@ pub struct Host {
 impl Host {
     /// A host without connections: number `node` of its network. `live` counts the ends in the world that are under
     /// way; `log` asks for a record of all packets.
-    pub fn new(node: u16, personality: Personality, routes: Routes, live: Rc<Cell<usize>>, log: bool) -> Host {
+    pub fn new(node: u16, personality: Personality, live: Rc<Cell<usize>>, log: bool) -> Host {
         Host {
             node,
             personality,
-            routes,
             ends: Vec::new(),
             wakes: Wakes::default(),
             touched: VecDeque::new(),
@@ -60,11 +57,6 @@ impl Host {
     /// The options of every connection here.
     pub(crate) fn personality(&self) -> &Personality {
         &self.personality
-    }
-
-    /// True if packets from here find a way to node `other`.
-    pub(crate) fn reaches(&self, other: usize) -> bool {
-        self.routes[other].is_some()
     }
 
     /// Where the next end to be added will be; `None` if all ports are taken.
@@ -138,8 +130,7 @@ impl Node for Host {
                     if let Some(log) = &mut self.log {
                         log.push(Event { time: now, what: What::Sent, packet });
                     }
-                    let port = self.routes[usize::from(dst.node)];
-                    return Step::Send(port.expect("the world joins only hosts that reach each other"), packet);
+                    return Step::Send(end.out(), packet);
                 }
                 Output::Wait(wake) => {
                     if end.has_just_ended(now) {

@@ -1,5 +1,6 @@
 //! One end of a flow: a connection, what is written to it and what has been seen of it.
 
+use headend_engine::node::Port;
 use headend_engine::packet::Endpoint;
 use headend_engine::tcp::connection::{Connection, Output, State};
 use headend_engine::tcp::segment::Segment;
@@ -29,6 +30,8 @@ pub(crate) struct Setup {
     pub(crate) connection: Connection,
     pub(crate) application: Application,
     pub(crate) peer: Endpoint,
+    /// The host's port that leads to the peer.
+    pub(crate) out: Port,
     /// When the connection opens and the application begins.
     pub(crate) start: Time,
     /// Bytes to read in all; `Bytes::MAX` for a flow without end.
@@ -84,6 +87,10 @@ impl End {
 
     pub(crate) fn peer(&self) -> Endpoint {
         self.setup.peer
+    }
+
+    pub(crate) fn out(&self) -> Port {
+        self.setup.out
     }
 
     pub(crate) fn connection(&self) -> &Connection {

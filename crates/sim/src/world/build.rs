@@ -43,19 +43,19 @@ impl World {
         let mut graph = Graph::new();
         let topology = Topology::of(scenario);
         for (node, spec) in scenario.nodes.iter().enumerate() {
-            let routes = topology.routes(node);
             graph.add(match &spec.kind {
-                NodeKind::Router => Piece::Router(Router::new(routes)),
+                NodeKind::Router => Piece::Router(Router::new(topology.routes(node))),
                 NodeKind::Host { personality, .. } => {
-                    Piece::Host(Host::new(node as u16, (**personality).clone(), routes, live.clone(), trace))
+                    Piece::Host(Host::new(node as u16, (**personality).clone(), live.clone(), trace))
                 }
             });
         }
         let links = wire(scenario, seed, trace, &mut graph);
         let mut flows = Vec::new();
         for flow in &scenario.flows {
+            let ways = topology.ways(scenario, flow)?;
             for instance in 0..flow.count {
-                flows.push(join(scenario, seed, trace, &mut graph, flow, instance)?);
+                flows.push(join(scenario, seed, trace, &mut graph, flow, instance, ways)?);
             }
         }
         Ok(World {
@@ -108,6 +108,19 @@ impl Topology {
             }
         }
         routes
+    }
+
+    /// The ports through which the sender of `flow` reaches its receiver, and the other way round.
+    fn ways(&self, scenario: &Scenario, flow: &Flow) -> Result<[Port; 2], Error> {
+        let name = |node: usize| scenario.nodes[node].name.clone();
+        if let Some(node) = [flow.from, flow.to].into_iter().find(|&node| self.passes_on[node]) {
+            return Err(Error::NotAHost { flow: flow.name.clone(), node: name(node) });
+        }
+        let way = |from: usize, to: usize| {
+            let no_route = || Error::NoRoute { flow: flow.name.clone(), from: name(from), to: name(to) };
+            self.routes(from)[to].ok_or_else(no_route)
+        };
+        Ok([way(flow.from, flow.to)?, way(flow.to, flow.from)?])
     }
 }
 
@@ -266,25 +279,20 @@ fn join(
     graph: &mut Graph<Piece>,
     flow: &Flow,
     instance: u32,
+    ways: [Port; 2],
 ) -> Result<Instance, Error> {
-    let name = |node: usize| scenario.nodes[node].name.clone();
     let mut rng = Rng::named(seed, &format!("flows/{}/{instance}", flow.name));
     let stagger = Duration::from_nanos(rng.below(flow.stagger.as_nanos().saturating_add(1)));
     let start = Time::ZERO + flow.start + stagger;
     let isn = [rng.bits() as u32, rng.bits() as u32];
 
-    let meet = |node: usize, other: usize| -> Result<(Personality, Endpoint), Error> {
-        let Piece::Host(host) = &graph.nodes()[node] else {
-            return Err(Error::NotAHost { flow: flow.name.clone(), node: name(node) });
-        };
-        if !host.reaches(other) {
-            return Err(Error::NoRoute { flow: flow.name.clone(), from: name(node), to: name(other) });
-        }
-        let at = host.next_endpoint().ok_or_else(|| Error::TooManyFlows { node: name(node) })?;
-        Ok((host.personality().clone(), at))
+    let meet = |node: usize| -> Result<(Personality, Endpoint), Error> {
+        let Piece::Host(host) = &graph.nodes()[node] else { unreachable!("both ends are hosts") };
+        let full = || Error::TooManyFlows { node: scenario.nodes[node].name.clone() };
+        Ok((host.personality().clone(), host.next_endpoint().ok_or_else(full)?))
     };
-    let (sender_tcp, sender_at) = meet(flow.from, flow.to)?;
-    let (receiver_tcp, receiver_at) = meet(flow.to, flow.from)?;
+    let (sender_tcp, sender_at) = meet(flow.from)?;
+    let (receiver_tcp, receiver_at) = meet(flow.to)?;
 
     let phases = [flow.from, flow.to].map(|node| clock_phase(seed, &scenario.nodes[node].name));
     // Ends that agreed beforehand: also to learn how large a full segment will be.
@@ -299,9 +307,9 @@ fn join(
         Some(bytes) => bytes,
     };
     let Ends { sender, receiver, header } = plan(flow.kind, transfer);
-    for (node, plan, peer, tcp, isn, phase, agreed) in [
-        (flow.from, sender, receiver_at, &sender_tcp, isn[0], phases[0], agreed.0),
-        (flow.to, receiver, sender_at, &receiver_tcp, isn[1], phases[1], agreed.1),
+    for (node, plan, peer, tcp, isn, phase, agreed, out) in [
+        (flow.from, sender, receiver_at, &sender_tcp, isn[0], phases[0], agreed.0, ways[0]),
+        (flow.to, receiver, sender_at, &receiver_tcp, isn[1], phases[1], agreed.1, ways[1]),
     ] {
         let connection = match plan.opening {
             Opening::Active => Connection::connect(tcp, isn, phase),
@@ -313,6 +321,7 @@ fn join(
             connection,
             application: plan.application,
             peer,
+            out,
             start: if matches!(plan.opening, Opening::Passive) { Time::ZERO } else { start },
             expected: plan.expected,
             closing: plan.closing,
