@@ -132,7 +132,7 @@ def validate(
         )
         compared = ns2.validate(runner, figures=tables or ())
     if as_json:
-        print(json.dumps([dataclasses.asdict(c) for c in compared], indent=1))
+        print(json.dumps([dataclasses.asdict(c) for c in compared], indent=1, allow_nan=False))
     else:
         show_validation(compared, worst, Console(highlight=False))
 
@@ -265,6 +265,9 @@ def _failures() -> Iterator[None]:
     except (headend.ScenarioError, headend.SimulationError, MeasurementError, OSError) as error:
         errors.print(f"error: {escape(str(error))}")
         raise typer.Exit(1) from error
+    except KeyboardInterrupt as stop:
+        errors.print("interrupted; nothing was written. Run it again, or a figure at a time: see `list`.")
+        raise typer.Exit(130) from stop
 
 
 def _write(study: StudyResult, out: Path) -> None:

@@ -57,6 +57,8 @@ class Comparison:
     measured_sent: float
     reference_timeouts: float
     measured_timeouts: float
+    incomplete: int
+    """Our transfers that did not end; they count at the rate they had reached."""
     verdict: Verdict
 
     @property
@@ -132,7 +134,7 @@ def compare(row: Row, cell: Cell) -> Comparison:
     seconds = row.bytes * 8e-6 / cell.goodput_mbps + set_up_s
     by_run = np.bincount(run, weights=row.bytes * 8e-6 / seconds) / np.bincount(run)
     ours = stats.mean(by_run)
-    measured_s = float(np.mean(cell["transfer_s"])) + set_up_s
+    measured_s = float(np.mean(seconds))
     measured_sent = float(np.mean(cell["segments_sent"])) + syns
     # The interval of a difference of independent means; ns-2's connections of one run are counted one by one, ours not.
     band = 0.0 if exact else math.hypot(row.mean_half_width, (ours.hi - ours.lo) / 2)
@@ -156,6 +158,7 @@ def compare(row: Row, cell: Cell) -> Comparison:
         measured_sent=measured_sent,
         reference_timeouts=row.timeouts_mean,
         measured_timeouts=float(np.mean(cell["timeouts"])),
+        incomplete=cell.incomplete,
         verdict="agrees" if agrees else "differs",
     )
 

@@ -52,6 +52,17 @@ def test_a_folder_gets_the_whole_study(tmp_path):
     assert study.figures[0].command == "python -m headend.papers run tuning.eq52 --quick"
 
 
+def test_ctrl_c_writes_nothing_and_says_so(tmp_path, monkeypatch):
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("headend.papers.runner.Runner.curves", interrupt)
+    result = invoke("run", "fig12", "--out", str(tmp_path / "report"))
+    assert result.exit_code == 130
+    assert "nothing was written" in result.stderr
+    assert not (tmp_path / "report").exists()
+
+
 def test_an_unknown_figure_is_a_wrong_request():
     result = invoke("run", "fig99")
     assert result.exit_code == 2

@@ -20,6 +20,7 @@ def cell(goodput_mbps: np.ndarray, seconds: float, sent: int) -> Cell:
         "transfer_s": np.full(runs, seconds),
         "segments_sent": np.full(runs, sent),
         "timeouts": np.zeros(runs),
+        "completed": np.ones(runs),
     }
     return Cell(0.0, columns)
 
@@ -33,7 +34,7 @@ def test_a_loss_free_row_must_be_equal_to_the_packet():
     assert validate.compare(LOSS_FREE, same).verdict == "agrees"
     one_more = cell(np.array([LOSS_FREE.mean_Mbps]), LOSS_FREE.mean_T_s, 2056)
     assert validate.compare(LOSS_FREE, one_more).verdict == "differs"
-    late = cell(np.array([LOSS_FREE.mean_Mbps]), LOSS_FREE.mean_T_s * 1.002, 2055)
+    late = cell(np.array([LOSS_FREE.mean_Mbps / 1.002]), LOSS_FREE.mean_T_s * 1.002, 2055)
     assert validate.compare(LOSS_FREE, late).verdict == "differs"
 
 
