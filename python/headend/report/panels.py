@@ -19,8 +19,8 @@ than a delayed ACK's 200 ms, less than any retransmission time-out in the studie
 class Curve:
     """A series with the look it has wherever it appears.
 
-    A label "8 KB, rules of 1996" beside a curve "8 KB" is a variant of it, and so is a reference "8 KB, ns-2.35": they
-    share colour and marker, and the legend switches them by what they are variants of and by which variant they are.
+    A dashed "8 KB, rules of 1996" beside a curve "8 KB" is a variant of it, and so is a reference "8 KB, ns-2.35":
+    they share colour and marker, and the legend switches them by what they vary and by which variant they are.
     """
 
     series: Series
@@ -67,7 +67,8 @@ def _curves(measured: Sequence[Series], reference: Sequence[Series]) -> list[Cur
     bases: dict[str, int] = {}
     curves = []
     for series, is_reference in [*((s, False) for s in measured), *((s, True) for s in reference)]:
-        base, variant = _variant(series.label, labels)
+        varies = is_reference or series.style == "dashed"
+        base, variant = _variant(series.label, labels) if varies else (series.label, "")
         if is_reference and not variant:
             base, variant = f"ns-2: {base}", ""
         look = bases.setdefault(base, len(bases))

@@ -316,6 +316,19 @@ def test_a_variant_looks_like_what_it_is_a_variant_of():
             assert (curve.ink, curve.marker) == looks[curve.base]
 
 
+def test_a_solid_curve_is_no_variant_whatever_its_label():
+    labels = {
+        "8 KB": "line",
+        "8 KB, MSS 512 B": "line",
+        "8 KB, no delayed ACK": "line",
+        "8 KB, rules of 1996": "dashed",
+    }
+    series = [sample_study.curve(label, [0.0, 1.0], lambda x: x, style=style) for label, style in labels.items()]
+    (panel,) = panels.panels(dataclasses.replace(sample_study.lines(), series=series, reference=[]))
+    assert [curve.ink for curve in panel.curves] == [0, 1, 2, 0]
+    assert [curve.variant for curve in panel.curves] == ["", "", "", "rules of 1996"]
+
+
 def test_a_reference_to_nothing_measured_is_a_curve_of_its_own():
     (panel,) = panels.panels(sample_study.both_axes_log())
     assert [(c.base, c.variant) for c in panel.curves if c.reference] == [("ns-2: an unrelated curve", "")]
