@@ -35,7 +35,7 @@ def open_page(browser, address):
     complaints, requests, contexts = [], [], []
 
     def open_it(viewport=WIDE, **options):
-        context = browser.new_context(viewport=viewport, **options)
+        context = browser.new_context(viewport=viewport, reduced_motion="reduce", **options)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: complaints.append(message.text))
@@ -127,11 +127,16 @@ def test_the_reference_has_a_switch_of_its_own(open_page):
     page.wait_for_function("([c, before]) => c.toDataURL() !== before", arg=[canvas.element_handle(), before])
 
 
+def settled(page, element):
+    """Where an element is once it is in view and the page has told its scripts that it was scrolled."""
+    element.scroll_into_view_if_needed()
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return element.bounding_box()
+
+
 def test_the_cursor_reads_out_values_with_their_interval_and_units(open_page):
     page = open_page()
-    over = page.locator("#fig4 .plot .u-over").first
-    over.scroll_into_view_if_needed()
-    box = over.bounding_box()
+    box = settled(page, page.locator("#fig4 .plot .u-over").first)
     page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.5 * box["height"])
     readout = page.locator("#readout")
     readout.wait_for()
@@ -148,8 +153,7 @@ def test_dragging_zooms_and_a_button_goes_back(open_page):
     page = open_page()
     figure = page.locator("#fig8")
     over, back = figure.locator(".u-over"), figure.get_by_role("button", name="Whole range")
-    over.scroll_into_view_if_needed()
-    box, canvas = over.bounding_box(), figure.locator(".plot canvas")
+    box, canvas = settled(page, over), figure.locator(".plot canvas")
     before = canvas.evaluate("c => c.toDataURL()")
     assert not back.is_visible()
     page.mouse.move(box["x"] + 100, box["y"] + 60)
