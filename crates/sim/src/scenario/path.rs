@@ -11,9 +11,18 @@ const STEPS_MAX: usize = 8;
 
 impl Document {
     /// Sets the field at `path` to `text`: TOML if it parses as such, else the text itself. Fields may be new, names of
-    /// nodes, links, flows and personalities may not.
+    /// nodes, links, flows and personalities may not. A sweep over the same path ends: who sets a field wants that value.
     pub fn set(&mut self, path: &str, text: &str) -> Result<(), Error> {
-        self.set_value(path, &Value::from_request(Place::Request("set".into()), text))
+        self.set_value(path, &Value::from_request(Place::Request("set".into()), text))?;
+        self.end_sweep(path);
+        Ok(())
+    }
+
+    fn end_sweep(&mut self, path: &str) {
+        let sweep = self.root.0.iter_mut().find(|(name, _)| name == "sweep");
+        if let Some((_, Value { data: Data::Table(swept), .. })) = sweep {
+            swept.0.retain(|(swept, _)| swept != path);
+        }
     }
 
     pub(super) fn set_value(&mut self, path: &str, value: &Value) -> Result<(), Error> {

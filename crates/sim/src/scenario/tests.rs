@@ -239,3 +239,12 @@ fn a_scenario_prints_itself_and_reads_back_the_same() {
         }
     }
 }
+
+#[test]
+fn setting_a_swept_field_ends_its_sweep() {
+    let text = format!("{SMALL}[sweep]\n\"links.wire.loss\" = [\"0%\", \"1%\", \"3%\"]\n");
+    let mut document = Document::parse("swept.toml", &text).expect("TOML");
+    assert_eq!(document.points().expect("a good scenario").len(), 3);
+    document.set("links.wire.loss", "2%").expect("a good value");
+    assert_eq!(document.points().expect("a good scenario").len(), 1);
+}
