@@ -149,8 +149,11 @@ struct Hello {
     rto: Rto,
     /// When the SYN or SYN-ACK is to be sent (again).
     due: Option<Time>,
-    sent: Option<Time>,
+    /// Times that the timer had it sent.
     attempts: u32,
+    /// Times that it was sent, answers to a repeated SYN included, and when last.
+    copies: u32,
+    sent: Time,
 }
 
 impl Connection {
@@ -191,7 +194,13 @@ impl Connection {
             fault: None,
             agreed: Agreed::default(),
             clock_phase,
-            hello: Hello { rto: Rto::new(personality.rto, clock_phase), due: None, sent: None, attempts: 0 },
+            hello: Hello {
+                rto: Rto::new(personality.rto, clock_phase),
+                due: None,
+                attempts: 0,
+                copies: 0,
+                sent: Time::ZERO,
+            },
             sender: None,
             receiver: Receiver::new(personality.delayed_ack, clock_phase, personality.receive_buffer.get()),
             closing: false,
@@ -210,7 +219,7 @@ impl Connection {
     /// a refusal, in whole or in part, no small segment is sent until the rest is written or the stream closed.
     pub fn write(&mut self, len: Bytes) -> Bytes {
         match &mut self.sender {
-            Some(sender) if !self.closing => Bytes::new(sender.write(len.get())),
+            Some(sender) if !self.closing && self.phase == Phase::Open => Bytes::new(sender.write(len.get())),
             _ => Bytes::ZERO,
         }
     }
@@ -225,16 +234,17 @@ impl Connection {
         self.closing = true;
         match (&mut self.sender, self.phase) {
             (Some(sender), _) => sender.close(),
-            (None, Phase::Listen) => self.phase = Phase::Closed,
+            // RFC 9293 s3.10.4: nothing was established, so nothing is left to close.
+            (None, Phase::Listen | Phase::SynSent) => self.phase = Phase::Closed,
             (None, _) => {}
         }
     }
 
     /// Ends the connection at once; a RST tells the peer.
     pub fn abort(&mut self) {
-        if matches!(self.phase, Phase::SynReceived | Phase::Open) {
-            self.reset_due = true;
-        }
+        // RFC 9293 s3.10.5: in CLOSING, LAST-ACK and TIME-WAIT the peer expects nothing more.
+        let both_closed = self.fin_sent && self.receiver.has_fin();
+        self.reset_due = matches!(self.phase, Phase::SynReceived | Phase::Open) && !both_closed;
         self.end(Fault::Aborted);
     }
 
@@ -449,10 +459,8 @@ impl Connection {
     }
 
     fn establish(&mut self, now: Time, segment: &Segment, extra_window: u64) {
-        if let Some(sent) = self.hello.sent
-            && self.hello.attempts == 1
-        {
-            self.hello.rto.measure(sent, now);
+        if self.hello.copies == 1 {
+            self.hello.rto.measure(self.hello.sent, now);
         }
         // The window of a SYN is never scaled (RFC 7323 s2.2).
         let shift = if segment.flags.syn { 0 } else { self.agreed.scale.map_or(0, |(theirs, _)| theirs) };
@@ -463,14 +471,16 @@ impl Connection {
     fn open(&mut self, edge: u64, extra_window: u64) {
         self.phase = Phase::Open;
         self.hello.due = None;
-        let mut sender = Sender::new(
-            &self.personality,
-            self.payload_max(),
-            self.agreed.sack,
-            self.hello.rto.clone(),
-            extra_window,
-            edge,
-        );
+        let mut personality = self.personality.clone();
+        // RFC 5681 s3.1: one segment after a lost SYN or SYN-ACK; RFC 6928 s2 with its large window: after two.
+        if self.hello.copies > if personality.initial_window_segments.is_none() { 2 } else { 1 } {
+            personality.initial_window_segments = Some(1);
+        }
+        if self.hello.attempts > 1 {
+            self.hello.rto.forgive_lost_syn();
+        }
+        let mut sender =
+            Sender::new(&personality, self.payload_max(), self.agreed.sack, self.hello.rto.clone(), extra_window, edge);
         if self.closing {
             sender.close();
         }
@@ -479,7 +489,11 @@ impl Connection {
 
     fn receive_synchronised(&mut self, now: Time, segment: &Segment) {
         if !self.is_acceptable(segment) {
-            if !segment.flags.rst {
+            if self.phase == Phase::SynReceived && segment.flags.syn && !segment.flags.ack && segment.seq == self.irs {
+                // The peer is still in SYN-SENT, where a bare ACK would not help it.
+                let again = self.hello_segment(now);
+                self.answer = Some(again);
+            } else if !segment.flags.rst {
                 self.note_repeat(now, segment);
                 self.receiver.acknowledge();
             }
@@ -500,11 +514,8 @@ impl Connection {
             return;
         }
         if segment.flags.syn {
-            if self.phase == Phase::SynReceived {
-                self.hello.due = Some(now);
-            } else {
-                self.receiver.acknowledge();
-            }
+            // Step 4, from RFC 5961 s4: challenged. Going back to LISTEN is for whoever owns the listening socket.
+            self.receiver.acknowledge();
             return;
         }
         if !segment.flags.ack {
@@ -540,7 +551,8 @@ impl Connection {
         };
         let (next, edge, len) = (self.receiver.next(), self.receiver.edge(), u64::from(segment.seq_len()));
         if len == 0 {
-            return start <= edge && start >= next;
+            // A FIN that fills the window lies one beyond it, and what follows has the number after that.
+            return start >= next && start <= edge.max(next);
         }
         start < edge && start + len > next
     }
@@ -683,7 +695,11 @@ impl Connection {
     fn poll_hello(&mut self, now: Time) -> Output {
         match self.hello.due {
             Some(due) if due <= now => {}
-            due => return Output::Wait(due),
+            due => {
+                // In SYN-RECEIVED, what is not acceptable is acknowledged: so ends a simultaneous open.
+                let answer = if self.phase == Phase::SynReceived { self.poll_acknowledgement(now) } else { None };
+                return answer.map_or(Output::Wait(due), Output::Send);
+            }
         }
         if self.hello.attempts == SYN_ATTEMPTS {
             self.end(Fault::TimedOut);
@@ -693,8 +709,14 @@ impl Connection {
             self.hello.rto.back_off();
         }
         self.hello.attempts += 1;
-        self.hello.sent = Some(now);
         self.hello.due = Some(self.hello.rto.deadline(now));
+        Output::Send(self.hello_segment(now))
+    }
+
+    /// The SYN, or the SYN-ACK.
+    fn hello_segment(&mut self, now: Time) -> Segment {
+        self.hello.copies += 1;
+        self.hello.sent = now;
         let answers = self.phase == Phase::SynReceived;
         let (_, window) = self.receiver.acknowledged();
         let mut options = self.syn_options();
@@ -707,14 +729,14 @@ impl Connection {
             .timestamps
             .filter(|_| !answers || self.agreed.timestamps)
             .map(|_| (timestamp(now), if answers { self.ts_recent } else { 0 }));
-        Output::Send(Segment {
+        Segment {
             seq: self.isn,
             ack: if answers { seq::number(self.irs, 1) } else { 0 },
             len: 0,
             window: window.min(65_535) as u16,
             flags: Flags { syn: true, ack: answers, ..Flags::default() },
             options,
-        })
+        }
     }
 
     fn poll_open(&mut self, now: Time) -> Output {
@@ -778,7 +800,8 @@ impl Connection {
     }
 
     fn reset(&mut self) -> Segment {
-        let start = self.sender.as_ref().map_or(1, |sender| sender.flight.nxt);
+        // Not SND.NXT, which goes back after a timeout: the peer may have it all, and ignores what lies left of its window.
+        let start = self.sender.as_ref().map_or(1, |sender| sender.flight.max);
         let ack = self.receiver.next();
         Segment {
             seq: seq::number(self.isn, start),

@@ -85,6 +85,15 @@ impl Rto {
         }
     }
 
+    /// The SYN was lost and gave no sample: for data, the timeout is at least three seconds (RFC 6298 s5.7).
+    pub(crate) fn forgive_lost_syn(&mut self) {
+        let cautious = Duration::from_secs(3);
+        if !self.measured && self.timeout() < cautious {
+            self.base = cautious;
+            self.backoff = 1;
+        }
+    }
+
     /// The smoothed round trip from exact samples.
     pub(crate) fn srtt(&self) -> Option<Duration> {
         self.exact_srtt.map(|srtt| Duration::from_nanos(srtt / 8))
