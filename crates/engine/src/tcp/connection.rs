@@ -746,6 +746,13 @@ impl Connection {
             self.end(Fault::TimedOut);
             return Output::Wait(None);
         }
+        // RFC 5681 s2: a duplicate ACK carries no data; with SACK blocks a full segment has no room for any.
+        if self.receiver.wants_bare_acknowledgement()
+            && let Some(segment) = self.poll_acknowledgement(now)
+        {
+            return Output::Send(segment);
+        }
+        let Some(sender) = &mut self.sender else { unreachable!("an open connection has a sender") };
         if let Some(piece) = sender.next(now) {
             return Output::Send(self.data_segment(now, piece));
         }

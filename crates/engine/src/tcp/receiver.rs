@@ -161,6 +161,11 @@ impl Receiver {
         self.acknowledge_now || self.delayed_until.is_some_and(|due| due <= now)
     }
 
+    /// True if an acknowledgement is due that tells of a gap or of a duplicate.
+    pub(crate) fn wants_bare_acknowledgement(&self) -> bool {
+        self.acknowledge_now && (!self.islands.is_empty() || self.duplicate.is_some())
+    }
+
     /// Asks for an acknowledgement at the next opportunity.
     pub(crate) fn acknowledge(&mut self) {
         self.acknowledge_now = true;
