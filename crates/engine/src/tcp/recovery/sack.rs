@@ -23,7 +23,8 @@ impl Recovery for Sack {
         let delivery = self.common.deliver(flight, ack, |_| {});
         if ack.acked(flight) > 0 {
             self.dupacks = 0;
-        } else if ack.duplicate {
+        } else if delivery.bytes > 0 {
+            // RFC 6675 s2: a duplicate is an ACK whose blocks report something new.
             self.dupacks += 1;
         }
         let found = self.detect(flight);
