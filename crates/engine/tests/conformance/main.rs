@@ -1,0 +1,11 @@
+//! What the RFCs ask of a TCP, a sentence a test. `docs/reference/conformance.md` lists them by RFC and section.
+
+mod bench;
+
+mod close;
+mod open;
+mod options;
+mod receive;
+mod send;
+mod timers;
+mod window;
