@@ -38,13 +38,13 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host without connections: number `node` of its network. `live` counts the ends in the world that are under
-    /// way; `log` asks for a record of all packets.
-    pub fn new(node: u16, personality: Personality, live: Rc<Cell<usize>>, log: bool) -> Host {
+    /// A host without connections, and room for `ends` of them: number `node` of its network. `live` counts the ends in
+    /// the world that are under way; `log` asks for a record of all packets.
+    pub fn new(node: u16, personality: Personality, ends: usize, live: Rc<Cell<usize>>, log: bool) -> Host {
         Host {
             node,
             personality,
-            ends: Vec::new(),
+            ends: Vec::with_capacity(ends),
             wakes: Wakes::default(),
             touched: VecDeque::new(),
             is_touched: Vec::new(),

@@ -42,11 +42,16 @@ impl World {
         let live = Rc::new(Cell::new(0));
         let mut graph = Graph::new();
         let topology = Topology::of(scenario);
+        let mut ends = vec![0; scenario.nodes.len()];
+        for flow in &scenario.flows {
+            ends[flow.from] += flow.count as usize;
+            ends[flow.to] += flow.count as usize;
+        }
         for (node, spec) in scenario.nodes.iter().enumerate() {
             graph.add(match &spec.kind {
                 NodeKind::Router => Piece::Router(Router::new(topology.routes(node))),
                 NodeKind::Host { personality, .. } => {
-                    Piece::Host(Host::new(node as u16, (**personality).clone(), live.clone(), trace))
+                    Piece::Host(Host::new(node as u16, (**personality).clone(), ends[node], live.clone(), trace))
                 }
             });
         }
