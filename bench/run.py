@@ -191,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "machine": {"system": platform.platform(), "processor": processor(), "cores": os.cpu_count()},
         "seconds": options.seconds,
     }
-    table = Table("flows", "simulator", "packets", "CPU s", "Mpkt/s", "range", "instr/pkt", "ratio", box=box.SIMPLE)
+    table = Table("flows", "program", "packets", "CPU s", "Mpkt/s", "range", "instr/pkt", "ratio", box=box.SIMPLE)
     for flows in (10, 100):
         runs: dict[str, list[Run]] = {simulator.name: [] for simulator in simulators}
         for _ in range(options.repeats):
