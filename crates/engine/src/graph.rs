@@ -1,5 +1,7 @@
 //! Wired nodes. Ports that are not wired to another node face outside, so a graph is a node.
 
+use std::collections::VecDeque;
+
 use crate::node::{Node, Port, Step};
 use crate::packet::Packet;
 use crate::time::Time;
@@ -20,6 +22,8 @@ pub struct Graph<N> {
     outside: u16,
     /// Where each outside port leads in.
     inward: Vec<(u32, Port)>,
+    /// Packets that came in from outside to a node that only redirects, and leave again at once.
+    leaving: VecDeque<(Port, Packet)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +51,7 @@ impl<N: Node> Graph<N> {
             is_touched: Vec::new(),
             outside: 0,
             inward: Vec::new(),
+            leaving: VecDeque::new(),
         }
     }
 
@@ -138,11 +143,23 @@ impl<N: Node> Graph<N> {
 impl<N: Node> Node for Graph<N> {
     fn receive(&mut self, now: Time, port: Port, packet: Packet) {
         let (node, inner) = self.inward[usize::from(port.0)];
-        self.nodes[node as usize].receive(now, inner, packet);
-        self.touch(node);
+        let arrives = match self.nodes[node as usize].through(inner, &packet) {
+            Some(out) => self.destination(node as usize, out, &packet),
+            None => Ok((node, inner)),
+        };
+        match arrives {
+            Ok((to, into)) => {
+                self.nodes[to as usize].receive(now, into, packet);
+                self.touch(to);
+            }
+            Err(outer) => self.leaving.push_back((outer, packet)),
+        }
     }
 
     fn poll(&mut self, now: Time) -> Step {
+        if let Some((outer, packet)) = self.leaving.pop_front() {
+            return Step::Send(outer, packet);
+        }
         loop {
             let index = match self.touched.get(self.polled) {
                 Some(&index) => index as usize,

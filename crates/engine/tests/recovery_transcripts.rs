@@ -208,3 +208,25 @@ fn figure_16_three_duplicates_time_out_on_packet_14_and_one_duplicate_recovers_b
     insta::assert_snapshot!("figure_16_fast_retransmit", transcript(&normal));
     insta::assert_snapshot!("figure_16_super_fast_retransmit", transcript(&talker));
 }
+
+#[test]
+fn a_probe_that_was_not_needed_costs_no_window() {
+    // The receiver sits on the last ACK for 400 ms: the probe repeats the last packet, and a D-SACK says that it had come.
+    let sender = Personality { initial_window_segments: Some(2), ..modern(Recovery::RackTlp, 20) };
+    let receiver = Personality {
+        delayed_ack: DelayedAck {
+            segments: 2,
+            timeout: headend_engine::time::Duration::from_millis(400),
+            ..sender.delayed_ack
+        },
+        ..sender.clone()
+    };
+    let (left, right) = established(&sender, &receiver, 21 * MSS);
+    let mut graph = connect(left, right, Box::new(Cable::new(Config::papers())));
+    run(&mut graph, Time::from_nanos(10_000_000_000), |_| false);
+    let talker = graph.nodes()[0].talker();
+    let snapshot = talker.connection.snapshot().expect("an open connection");
+    assert!(talker.connection.counters().tail_loss_probes >= 1, "the case has a probe");
+    assert_eq!(talker.connection.counters().timeouts, 0);
+    assert_eq!(snapshot.ssthresh, Bytes::MAX, "no congestion was seen");
+}

@@ -614,6 +614,8 @@ impl Connection {
             if count >= 2 && sacks[1].0 <= sacks[0].0 && sacks[0].1 <= sacks[1].1 {
                 dsack = Some(sacks[0]);
             }
+            // The receiver reports the newest first; in order of the stream, none looks overtaken.
+            sacks[..count].sort_unstable();
         }
         let echoed = segment.options.timestamps.filter(|_| self.agreed.timestamps).map(|(_, echo)| {
             let tick = TIMESTAMP_TICK.as_nanos();

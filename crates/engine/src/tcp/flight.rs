@@ -78,6 +78,11 @@ impl Flight {
 
     /// Tells the controller that the window must shrink; `inflation` is what duplicate ACKs had added to it.
     pub(crate) fn congest(&mut self, now: Time, cause: Cause, in_flight: u64, inflation: u64, repeated: bool) {
+        // RFC 5681 s3.2 step 2: what limited transmit sent beyond the window does not count.
+        let in_flight = match cause {
+            Cause::Loss | Cause::LossTahoe => in_flight.min(self.controller.window().get().max(self.mss)),
+            Cause::Timeout | Cause::Idle => in_flight,
+        };
         let usable = (self.controller.window().get() + inflation).min(self.edge.saturating_sub(self.una));
         self.controller.on_congestion(&Congestion {
             now,

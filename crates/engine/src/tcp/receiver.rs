@@ -74,6 +74,8 @@ impl Receiver {
         if fin && self.fin.is_none() && end < self.edge + 1 {
             self.fin = Some(end);
         }
+        // Nothing follows a FIN, whatever a peer says.
+        let end = self.fin.map_or(end, |known| end.min(known));
         let end = (end + u64::from(fin)).min(self.edge + u64::from(self.fin.is_some()));
         if end <= self.next || start >= end {
             // RFC 9293 s3.10.7.4: not acceptable, so acknowledge at once.

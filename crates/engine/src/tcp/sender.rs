@@ -195,7 +195,8 @@ impl Sender {
             return;
         }
         // The other end's data mostly acknowledge what is known: nothing is in flight, and nothing changes.
-        if heard.una == flight.max && heard.una == before && heard.una + heard.window == flight.edge {
+        let known = heard.una == flight.max && heard.una == before && heard.una + heard.window == flight.edge;
+        if known && heard.dsack.is_none() {
             return;
         }
         let edge = if fresh { (heard.una + heard.window).max(flight.edge) } else { flight.edge };
@@ -203,6 +204,7 @@ impl Sender {
         flight.edge = edge;
         self.window_max = self.window_max.max(heard.window);
         flight.una = heard.una;
+        flight.rtt = None;
         // A probed byte that the peer had room for after all.
         flight.max = flight.max.max(flight.una);
         flight.nxt = flight.nxt.max(flight.una);
@@ -272,7 +274,7 @@ impl Sender {
         let data_end = self.written.min(room).min(start + flight.mss);
         let len = data_end.saturating_sub(start);
         let last = start + len == self.written;
-        let fin = self.closing && last && start + len < want.limit;
+        let fin = self.closing && last && start + len < room;
         if len == 0 && !fin {
             return None;
         }
@@ -287,7 +289,9 @@ impl Sender {
     /// Sender's silly-window avoidance and Nagle (RFC 9293 s3.8.6.2.1, s3.7.4).
     fn may_be_small(&self, start: u64, len: u64, last: bool) -> bool {
         let resend = start < self.flight.max;
-        if last && (resend || !self.more && (self.closing || !self.nagle || self.flight.size() == 0)) {
+        // A writer that was refused has more to come, but while nothing is in flight nothing makes room for it.
+        let idle = self.flight.size() == 0;
+        if last && (resend || idle || !self.more && (self.closing || !self.nagle)) {
             return true;
         }
         // The peer's buffer is smaller than a segment: half of the largest window it ever offered is worth sending.
@@ -343,6 +347,7 @@ impl Sender {
         self.flight.counters.window_probes += 1;
         self.probe_at = Some(now + self.probe_interval());
         let (start, fin) = (self.flight.una, self.flight.una == self.written);
+        self.flight.counters.bytes += u64::from(!fin);
         self.probed_to = start + 1;
         Some(Piece { start, len: u64::from(!fin), fin })
     }

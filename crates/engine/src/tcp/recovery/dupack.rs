@@ -48,9 +48,16 @@ impl DupAcks {
         if timed.is_some() {
             self.timed = None;
         }
-        // RFC 7323 s4: the echo of an ACK that moves the window is a sample, of retransmissions too.
-        if let Some(sent) = ack.echoed.or(timed) {
+        if let Some(sent) = timed {
             flight.measure(sent, ack.now);
+        } else if let Some(sent) = ack.echoed {
+            // RFC 7323 s4: the echo of an ACK that moves the window is a sample, of retransmissions too. Its clock is
+            // coarse: while a segment is being timed, the echo is for the timeout alone.
+            if self.timed.is_some() {
+                flight.rto.measure(sent, ack.now);
+            } else {
+                flight.measure(sent, ack.now);
+            }
         }
         true
     }

@@ -22,8 +22,18 @@ pub(crate) struct RackTlp {
     probe_deadline: Option<Time>,
     /// A probe is to be sent.
     probe_due: bool,
-    /// The probe that is out: the highest position when it left, and whether it was a retransmission (TLP.end_seq).
-    probe: Option<(u64, bool)>,
+    /// The probe that is out.
+    probe: Option<Probe>,
+}
+
+/// A tail-loss probe (RFC 8985 s7.1: TLP.end_seq and TLP.is_retrans).
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    /// The highest position when it left.
+    end: u64,
+    resent: bool,
+    /// Bytes unacknowledged when it left: what a loss that it repaired is charged for.
+    in_flight: u64,
 }
 
 /// The most recently sent segment that was delivered, and what reordering was seen (RFC 8985 s5.3).
@@ -116,7 +126,7 @@ impl Recovery for RackTlp {
         self.common.on_sent(now, start, end, resend);
         if std::mem::take(&mut self.probe_due) {
             flight.counters.tail_loss_probes += 1;
-            self.probe = Some((flight.max, resend));
+            self.probe = Some(Probe { end: flight.max, resent: resend, in_flight: flight.size() });
             // RFC 8985 s7.3: after a probe, the RTO runs anew.
             flight.restart_timer = true;
         } else if !resend {
@@ -140,6 +150,10 @@ impl Recovery for RackTlp {
         if ack.acked(flight) > 0 {
             self.probe_due = false;
             self.schedule_probe(flight, ack.now);
+        } else if self.common.repairing() || self.common.board.sacked_bytes() > 0 {
+            // RFC 8985 s7.2: no probe in recovery, nor once SACK has reported something.
+            self.probe_due = false;
+            self.probe_deadline = None;
         }
     }
 
@@ -245,7 +259,7 @@ impl RackTlp {
 
     /// RFC 8985 s7.4.2: was the probe needed?
     fn judge_probe(&mut self, flight: &mut Flight, ack: &Acknowledgement<'_>) {
-        let Some((end, resent)) = self.probe else { return };
+        let Some(Probe { end, resent, in_flight }) = self.probe else { return };
         if flight.una < end {
             return;
         }
@@ -255,7 +269,7 @@ impl RackTlp {
         } else if flight.una > end {
             // The probe repaired a loss: the window must answer for it.
             self.probe = None;
-            self.common.congest_without_recovery(flight, ack.now);
+            self.common.congest_without_recovery(flight, ack.now, in_flight);
         } else if ack.duplicate && ack.sacks.is_empty() {
             self.probe = None;
         }

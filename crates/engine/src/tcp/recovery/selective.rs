@@ -138,9 +138,10 @@ impl Selective {
     }
 
     /// A loss that was repaired before it was noticed still calls for a smaller window (RFC 8985 s7.4.2).
-    pub(crate) fn congest_without_recovery(&mut self, flight: &mut Flight, now: Time) {
+    /// `in_flight` is what was out then.
+    pub(crate) fn congest_without_recovery(&mut self, flight: &mut Flight, now: Time, in_flight: u64) {
         if matches!(self.mode, Mode::Open) {
-            flight.congest(now, Cause::Loss, flight.size(), 0, false);
+            flight.congest(now, Cause::Loss, in_flight, 0, false);
         }
     }
 
