@@ -1,0 +1,167 @@
+//! Set-up: the SYNs, and what they agree on (RFC 9293 s3.5).
+
+use super::{Agreed, Connection, Fault, Output, Phase, SYN_ATTEMPTS, timestamp};
+use crate::tcp::segment::{Flags, Options, Segment};
+use crate::tcp::sender::Sender;
+use crate::tcp::seq;
+use crate::time::Time;
+
+impl Connection {
+    pub(super) fn receive_in_listen(&mut self, now: Time, segment: &Segment) {
+        if segment.flags.rst {
+            return;
+        }
+        if segment.flags.ack || !segment.flags.syn {
+            self.refuse(segment);
+            return;
+        }
+        self.take_syn(segment);
+        self.phase = Phase::SynReceived;
+        self.hello.due = Some(now);
+    }
+
+    pub(super) fn receive_in_syn_sent(&mut self, now: Time, segment: &Segment) {
+        let acknowledges = segment.flags.ack;
+        if acknowledges && segment.ack != self.isn.wrapping_add(1) {
+            self.refuse(segment);
+            return;
+        }
+        if segment.flags.rst {
+            if acknowledges {
+                self.end(Fault::Refused);
+            }
+            return;
+        }
+        if !segment.flags.syn {
+            return;
+        }
+        self.take_syn(segment);
+        if acknowledges {
+            self.establish(now, segment, 0);
+            self.receiver.acknowledge();
+        } else {
+            // Simultaneous open.
+            self.phase = Phase::SynReceived;
+            self.hello.due = Some(now);
+        }
+    }
+
+    pub(super) fn take_syn(&mut self, segment: &Segment) {
+        self.irs = segment.seq;
+        self.agree(&segment.options);
+        self.window_from = (0, 0);
+        if let Some((value, _)) = segment.options.timestamps {
+            self.ts_recent = value;
+        }
+        self.last_ack_sent = 1;
+    }
+
+    pub(super) fn agree(&mut self, theirs: &Options) {
+        let ours = self.syn_options();
+        // RFC 9293 s3.7.1: 536 where the peer says nothing.
+        let mss = theirs.mss.unwrap_or(536).min(ours.mss.unwrap_or(536));
+        self.agreed = Agreed {
+            mss: u64::from(mss),
+            timestamps: ours.timestamps.is_some() && theirs.timestamps.is_some(),
+            sack: ours.sack_permitted && theirs.sack_permitted,
+            scale: theirs.window_scale.zip(ours.window_scale).map(|(theirs, ours)| (theirs.min(14), ours)),
+        };
+    }
+
+    pub(super) fn syn_options(&self) -> Options {
+        Options {
+            mss: Some(self.personality.mss.get().clamp(1, 65_535) as u16),
+            window_scale: self.personality.window_scaling.then(|| self.own_scale()),
+            sack_permitted: self.personality.sack,
+            timestamps: self.personality.timestamps.then_some((0, self.ts_recent)),
+            ..Options::default()
+        }
+    }
+
+    /// The smallest shift that lets 16 bits express the receive buffer (RFC 7323 s2.3).
+    pub(super) fn own_scale(&self) -> u8 {
+        let buffer = self.personality.receive_buffer.get();
+        (0..14).find(|shift| buffer >> shift <= 65_535).unwrap_or(14)
+    }
+
+    pub(super) fn payload_max(&self) -> u64 {
+        // RFC 6691: the options of data segments come off the payload; timestamps take 12 bytes, padded.
+        self.agreed.mss.saturating_sub(if self.agreed.timestamps { 12 } else { 0 }).max(u64::from(self.agreed.mss > 0))
+    }
+
+    pub(super) fn establish(&mut self, now: Time, segment: &Segment, extra_window: u64) {
+        if self.hello.copies == 1 {
+            self.hello.rto.measure(self.hello.sent, now);
+        }
+        // The window of a SYN is never scaled (RFC 7323 s2.2).
+        let shift = if segment.flags.syn { 0 } else { self.agreed.scale.map_or(0, |(theirs, _)| theirs) };
+        let window = u64::from(segment.window) << shift;
+        self.open(1 + window, extra_window);
+    }
+
+    pub(super) fn open(&mut self, edge: u64, extra_window: u64) {
+        self.phase = Phase::Open;
+        self.hello.due = None;
+        let mut personality = self.personality.clone();
+        // RFC 5681 s3.1: one segment after a lost SYN or SYN-ACK; RFC 6928 s2 with its large window: after two.
+        if self.hello.copies > if personality.initial_window_segments.is_none() { 2 } else { 1 } {
+            personality.initial_window_segments = Some(1);
+        }
+        if self.hello.attempts > 1 {
+            self.hello.rto.forgive_lost_syn();
+        }
+        let mut sender =
+            Sender::new(&personality, self.payload_max(), self.agreed.sack, self.hello.rto.clone(), extra_window, edge);
+        if self.closing {
+            sender.close();
+        }
+        self.sender = Some(Box::new(sender));
+    }
+
+    pub(super) fn poll_hello(&mut self, now: Time) -> Output {
+        match self.hello.due {
+            Some(due) if due <= now => {}
+            due => {
+                // In SYN-RECEIVED, what is not acceptable is acknowledged: so ends a simultaneous open.
+                let answer = if self.phase == Phase::SynReceived { self.poll_acknowledgement(now) } else { None };
+                return answer.map_or(Output::Wait(due), Output::Send);
+            }
+        }
+        if self.hello.attempts == SYN_ATTEMPTS {
+            self.end(Fault::TimedOut);
+            return Output::Wait(None);
+        }
+        if self.hello.attempts > 0 {
+            self.hello.rto.back_off();
+        }
+        self.hello.attempts += 1;
+        self.hello.due = Some(self.hello.rto.deadline(now));
+        Output::Send(self.hello_segment(now))
+    }
+
+    /// The SYN, or the SYN-ACK.
+    pub(super) fn hello_segment(&mut self, now: Time) -> Segment {
+        self.hello.copies += 1;
+        self.hello.sent = now;
+        let answers = self.phase == Phase::SynReceived;
+        let (_, window) = self.receiver.acknowledged();
+        let mut options = self.syn_options();
+        if answers {
+            // Only what the peer offered (RFC 7323 s1.3, RFC 2018 s2).
+            options.sack_permitted = self.agreed.sack;
+            options.window_scale = self.agreed.scale.map(|(_, ours)| ours);
+        }
+        options.timestamps = options
+            .timestamps
+            .filter(|_| !answers || self.agreed.timestamps)
+            .map(|_| (timestamp(now), if answers { self.ts_recent } else { 0 }));
+        Segment {
+            seq: self.isn,
+            ack: if answers { seq::number(self.irs, 1) } else { 0 },
+            len: 0,
+            window: window.min(65_535) as u16,
+            flags: Flags { syn: true, ack: answers, ..Flags::default() },
+            options,
+        }
+    }
+}
