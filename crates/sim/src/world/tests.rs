@@ -1,3 +1,5 @@
+mod books;
+
 use headend_engine::tcp::personality::{DelayedAck, Headers, Personality};
 use headend_engine::time::Duration;
 use headend_engine::units::{Chance, Rate};
