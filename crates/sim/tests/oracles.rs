@@ -3,10 +3,12 @@
 //!
 //! What both models assume, and the scenario keeps: the round trip is propagation alone (10 Gbit/s take no time), only
 //! the congestion window limits the sender, the transfer never ends, every segment is lost with the same chance and no
-//! acknowledgement is. Each case is eight runs of 500 s: at least 1100 losses.
+//! acknowledgement is. Each case is four runs of 500 s: at least 500 losses.
 
 use std::fmt::Write as _;
 
+use headend_engine::rng::Rng;
+use headend_engine::units::Chance;
 use headend_sim::scenario::Scenario;
 use headend_sim::world::World;
 
@@ -15,7 +17,7 @@ const RTT: f64 = 0.1;
 /// The timeout, in seconds: a round trip that hardly varies leaves RFC 6298's minimum.
 const T0: f64 = 1.0;
 const MSS: f64 = 1_460.0;
-const RUNS: u32 = 8;
+const RUNS: u32 = 4;
 const TOLERANCE: f64 = 0.15;
 
 /// What the senders of one case did.
@@ -133,12 +135,36 @@ impl Drop for Table {
     }
 }
 
+/// Additive increase, multiplicative decrease, round trip by round trip and nothing else: Mathis's sender, but in whole
+/// segments, and with a round trip to repair a loss in which the window does not grow. Segments a second.
+fn rounds(p: f64, b: u32) -> f64 {
+    let chance = Chance::from_f64(p).expect("a probability");
+    let mut rng = Rng::named(1, "rounds");
+    let (mut window, mut delivered, mut trips) = (10.0_f64, 0.0, 0.0);
+    while trips < 400_000.0 {
+        let segments = window.floor();
+        let lost = (0..segments as u32).filter(|_| rng.strikes(chance)).count();
+        delivered += segments - lost as f64;
+        trips += 1.0;
+        if lost > 0 {
+            window = (window / 2.0).max(2.0);
+            delivered += window.floor() * (1.0 - p);
+            trips += 1.0;
+        } else {
+            window += segments / window / f64::from(b);
+        }
+    }
+    delivered / trips / RTT
+}
+
 #[test]
-fn senders_that_repair_without_timeouts_follow_mathis_up_to_one_percent_loss() {
+fn senders_that_repair_without_timeouts_follow_mathis_while_windows_are_large() {
     let mut table = Table::new("Mathis et al. 1997");
-    // Beyond, timeouts are no longer rare, which the model leaves out.
-    for p in [0.001, 0.003, 0.01] {
-        for b in [1, 2] {
+    for (b, losses) in [(1, [0.001, 0.003, 0.01]), (2, [0.001, 0.003, 0.005])] {
+        for p in losses {
+            // The model's window is a fluid and a repair takes no time: so it must be many segments, and many round
+            // trips from loss to loss. Nor does it know timeouts.
+            assert!(mathis(p, b) * RTT > 10.0, "the mean window, in segments");
             for (personality, recovery) in [("sack", "sack"), ("newreno", "newreno")] {
                 let got = transfer(personality, recovery, p, b);
                 assert!(got.timeout_share() < 0.03, "{recovery} at {p}: {got:?}");
@@ -149,11 +175,28 @@ fn senders_that_repair_without_timeouts_follow_mathis_up_to_one_percent_loss() {
 }
 
 #[test]
+fn where_windows_are_small_it_is_whole_segments_and_round_trips_of_repair_that_mathis_misses() {
+    // At 1% with delayed ACKs the mean window is 9 segments, and senders are up to 17% slower than the model. Counting
+    // in whole segments, with a round trip for each repair, accounts for all but 5% of it, and in every case.
+    let mut table = Table::new("Mathis's sender in whole segments, a round trip for each repair");
+    for p in [0.003, 0.01] {
+        for b in [1, 2] {
+            let model = rounds(p, b);
+            assert!(model < mathis(p, b), "p {p}, an ACK every {b}");
+            for (personality, recovery) in [("sack", "sack"), ("newreno", "newreno")] {
+                let got = transfer(personality, recovery, p, b);
+                table.compare(&format!("{recovery}, p {p}, an ACK every {b}"), got.delivered, model);
+            }
+        }
+    }
+}
+
+#[test]
 fn reno_follows_pftk_up_to_three_percent_loss() {
     let mut table = Table::new("Padhye et al. 1998");
-    // Every second segment acknowledged: up to 1%. Beyond, independent losses are not what the model assumes; see the
+    // Every second segment acknowledged: up to 2%. Beyond, independent losses are not what the model assumes; see the
     // next test.
-    for (b, losses) in [(1, &[0.001, 0.003, 0.01, 0.02, 0.03][..]), (2, &[0.001, 0.003, 0.01])] {
+    for (b, losses) in [(1, &[0.001, 0.003, 0.01, 0.02, 0.03][..]), (2, &[0.001, 0.003, 0.01, 0.02])] {
         for &p in losses {
             let got = transfer("newreno", "reno", p, b);
             table.compare(&format!("reno, p {p}, an ACK every {b}"), got.sent, pftk(p, b));
@@ -165,12 +208,11 @@ fn reno_follows_pftk_up_to_three_percent_loss() {
 fn where_reno_outruns_pftk_it_is_the_share_of_timeouts_that_differs() {
     // The model has a loss take the rest of its round with it, as a full queue does. Small windows then seldom see
     // three duplicate ACKs. Of independent losses the rest of the round does arrive, and fast retransmit does better:
-    // at 2% and 3% with delayed ACKs, Reno is 20 to 30% faster than the model. With the share of timeouts that was
-    // measured in place of the model's Q, the same equation holds everywhere: the sender is right, the assumption does
-    // not apply.
+    // at 3% with delayed ACKs, Reno is 17 to 20% faster than it. With the share of timeouts that was measured in place
+    // of the model's Q, the same equation holds everywhere: the sender is right, the assumption does not apply.
     let mut table = Table::new("Padhye et al. 1998 with the measured share of timeouts");
     for b in [1, 2] {
-        for p in [0.001, 0.003, 0.01, 0.02, 0.03] {
+        for p in [0.01, 0.02, 0.03] {
             let got = transfer("newreno", "reno", p, b);
             let assumed = pftk_timeout_share(p, window_at_loss(p, f64::from(b)));
             let share = got.timeout_share();
