@@ -18,10 +18,12 @@ help: ## list the targets
 .PHONY: run
 run: native ## set up, build, run the quick edition of the tuning paper and write its report
 	@$(PYTHON) -m headend.papers run tuning --quick --out $(OUT)/report
+	@echo "Open file://$(CURDIR)/$(OUT)/report/index.html"
 
 .PHONY: report
 report: native ## the full edition of the tuning paper: every run the published figures took
 	@$(PYTHON) -m headend.papers run tuning --out $(OUT)/report-full
+	@echo "Open file://$(CURDIR)/$(OUT)/report-full/index.html"
 
 .PHONY: test
 test: test-packages native $(VENV)/.dev ## set up, build and run every test
