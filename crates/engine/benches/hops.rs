@@ -51,7 +51,7 @@ fn rings() -> Graph<Link> {
         for id in 0..WINDOW {
             let end = Endpoint { node: ring as u16, port: 1 };
             let len = if ring % 2 == 0 { 1500 } else { 40 };
-            graph.receive(start, entry, Packet { id, src: end, dst: end, len, body: Body::Tcp(Segment::default()) });
+            graph.receive(start, entry, &Packet { id, src: end, dst: end, len, body: Body::Tcp(Segment::default()) });
         }
     }
     graph

@@ -123,7 +123,8 @@ impl<N: Node> Graph<N> {
         }
     }
 
-    fn deliver(&mut self, now: Time, to: u32, into: Port, packet: Packet) {
+    #[inline]
+    fn deliver(&mut self, now: Time, to: u32, into: Port, packet: &Packet) {
         let node = &mut self.nodes[to as usize];
         node.receive(now, into, packet);
         match node.quiet_until(now) {
@@ -141,10 +142,10 @@ impl<N: Node> Graph<N> {
 }
 
 impl<N: Node> Node for Graph<N> {
-    fn receive(&mut self, now: Time, port: Port, packet: Packet) {
+    fn receive(&mut self, now: Time, port: Port, packet: &Packet) {
         let (node, inner) = self.inward[usize::from(port.0)];
-        let arrives = match self.nodes[node as usize].through(inner, &packet) {
-            Some(out) => self.destination(node as usize, out, &packet),
+        let arrives = match self.nodes[node as usize].through(inner, packet) {
+            Some(out) => self.destination(node as usize, out, packet),
             None => Ok((node, inner)),
         };
         match arrives {
@@ -152,7 +153,7 @@ impl<N: Node> Node for Graph<N> {
                 self.nodes[to as usize].receive(now, into, packet);
                 self.touch(to);
             }
-            Err(outer) => self.leaving.push_back((outer, packet)),
+            Err(outer) => self.leaving.push_back((outer, *packet)),
         }
     }
 
@@ -176,12 +177,12 @@ impl<N: Node> Node for Graph<N> {
                 }
             };
             loop {
-                let wake = match self.nodes[index].poll(now) {
-                    Step::Wait(wake) => wake,
+                let wake = match &self.nodes[index].poll(now) {
+                    Step::Wait(wake) => *wake,
                     Step::Send(port, packet) => {
-                        match self.destination(index, port, &packet) {
+                        match self.destination(index, *port, packet) {
                             Ok((to, into)) => self.deliver(now, to, into, packet),
-                            Err(outer) => return Step::Send(outer, packet),
+                            Err(outer) => return Step::Send(outer, *packet),
                         }
                         match self.nodes[index].quiet_until(now) {
                             None => continue,

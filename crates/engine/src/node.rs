@@ -21,8 +21,9 @@ pub enum Step {
 /// A driver calls `poll` until it returns `Wait`, then again at that time or after a `receive`. Time never runs
 /// backwards between calls.
 pub trait Node {
-    /// Takes a packet that arrives at `port`, after settling all that was due by `now`.
-    fn receive(&mut self, now: Time, port: Port, packet: Packet);
+    /// Takes a packet that arrives at `port`, after settling all that was due by `now`. By reference, because whoever
+    /// keeps it copies it to its place at once: copies on the way were a tenth of a simulation's time.
+    fn receive(&mut self, now: Time, port: Port, packet: &Packet);
 
     /// Says what leaves now, or how long to wait. To be called until it returns [`Step::Wait`].
     fn poll(&mut self, now: Time) -> Step;

@@ -95,10 +95,10 @@ impl Host {
 }
 
 impl Node for Host {
-    fn receive(&mut self, now: Time, _port: Port, packet: Packet) {
+    fn receive(&mut self, now: Time, _port: Port, packet: &Packet) {
         debug_assert_eq!(packet.dst.node, self.node, "routes lead packets to their destination");
         if let Some(log) = &mut self.log {
-            log.push(Event { time: now, what: What::Received, packet });
+            log.push(Event { time: now, what: What::Received, packet: *packet });
         }
         let Body::Tcp(segment) = &packet.body else { return };
         let index = usize::from(packet.dst.port - FIRST_PORT);

@@ -21,7 +21,7 @@ impl Router {
 }
 
 impl Node for Router {
-    fn receive(&mut self, _now: Time, port: Port, _packet: Packet) {
+    fn receive(&mut self, _now: Time, port: Port, _packet: &Packet) {
         unreachable!("a graph passes packets through a router, in at port {}", port.0);
     }
 

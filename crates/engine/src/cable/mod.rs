@@ -119,7 +119,7 @@ impl Cable {
 }
 
 impl Node for Cable {
-    fn receive(&mut self, now: Time, port: Port, packet: Packet) {
+    fn receive(&mut self, now: Time, port: Port, packet: &Packet) {
         match port {
             Cable::HEADEND => self.down.first.receive(now, Port(0), packet),
             Cable::PC => self.up.first.receive(now, Port(0), packet),
@@ -151,7 +151,7 @@ impl Pair {
         loop {
             let first = match self.first.poll(now) {
                 Step::Send(_, packet) => {
-                    self.second.receive(now, Port(0), packet);
+                    self.second.receive(now, Port(0), &packet);
                     continue;
                 }
                 Step::Wait(wake) => wake,

@@ -29,11 +29,11 @@ fn a_full_packet_and_its_ack_with_no_load_take_21_774_ms() {
     // 1460 B at 25 Mbit/s and 10 Mbit/s, 40 B at 10 Mbit/s and 3 Mbit/s, 20 ms of propagation.
     let (hfc_down, lan_down, lan_up, hfc_up) = (467_200, 1_168_000, 32_000, 106_667);
     let mut cable = Cable::new(Config::papers());
-    cable.receive(Time::ZERO, Cable::HEADEND, packet(1, 1460));
+    cable.receive(Time::ZERO, Cable::HEADEND, &packet(1, 1460));
     let (at_pc, port, data) = run_dry(&mut cable, Time::ZERO)[0];
     assert_eq!((port, data.id), (Cable::PC, 1));
     assert_eq!(at_pc.as_nanos(), hfc_down + 10_000_000 + lan_down);
-    cable.receive(at_pc, Cable::PC, packet(2, 40));
+    cable.receive(at_pc, Cable::PC, &packet(2, 40));
     let (back, port, ack) = run_dry(&mut cable, at_pc)[0];
     assert_eq!((port, ack.id), (Cable::HEADEND, 2));
     assert_eq!((back - at_pc).as_nanos(), lan_up + hfc_up + 10_000_000);
@@ -47,7 +47,7 @@ fn a_modem_of_seven_packets_drops_exactly_what_finds_it_full() {
     let mut cable = Cable::new(Config { modem_buffer: Capacity::Packets(7), ..Config::papers() });
     cable.links_mut()[1].record_discards();
     for id in 1..=20 {
-        cable.receive(Time::ZERO, Cable::HEADEND, packet(id, 1460));
+        cable.receive(Time::ZERO, Cable::HEADEND, &packet(id, 1460));
     }
     let left = run_dry(&mut cable, Time::ZERO);
     assert_eq!(numbers(&left), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 17, 19]);
@@ -66,7 +66,7 @@ fn a_modem_of_10_kb_holds_six_full_packets() {
     // 6 times 1460 B are 8760 B, 7 are 10220 B: packet 10 is the first to find 9 - 3 = 6 in the modem.
     let mut cable = Cable::new(Config { modem_buffer: Capacity::Bytes(Bytes::new(10_000)), ..Config::papers() });
     for id in 1..=10 {
-        cable.receive(Time::ZERO, Cable::HEADEND, packet(id, 1460));
+        cable.receive(Time::ZERO, Cable::HEADEND, &packet(id, 1460));
     }
     assert_eq!(numbers(&run_dry(&mut cable, Time::ZERO)), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
 }
@@ -79,8 +79,8 @@ fn the_channels_lose_packets_after_they_took_their_time() {
         ..Config::papers()
     });
     for id in 1..=2 {
-        cable.receive(Time::ZERO, Cable::HEADEND, packet(id, 1460));
-        cable.receive(Time::ZERO, Cable::PC, packet(10 + id, 40));
+        cable.receive(Time::ZERO, Cable::HEADEND, &packet(id, 1460));
+        cable.receive(Time::ZERO, Cable::PC, &packet(10 + id, 40));
     }
     let left = run_dry(&mut cable, Time::ZERO);
     assert_eq!(numbers(&left), [11, 2]);
@@ -107,7 +107,7 @@ fn whatever_is_sent_keeps_its_order_and_is_accounted_for_on_every_link() {
         let (mut now, mut left) = (Time::ZERO, Vec::new());
         for id in 0..400 {
             let side = if rng.below(2) == 0 { Cable::HEADEND } else { Cable::PC };
-            cable.receive(now, side, packet(id, 40 + rng.below(1421) as u32));
+            cable.receive(now, side, &packet(id, 40 + rng.below(1421) as u32));
             let until = now + Duration::from_nanos(rng.below(400_000));
             loop {
                 match cable.poll(now) {

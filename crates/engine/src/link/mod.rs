@@ -185,20 +185,31 @@ impl Link {
     /// Ends every service that is due before `end`.
     #[inline]
     fn settle_before(&mut self, end: Time) {
-        while let Some(served) = self.serving
+        while let Some(served) = &self.serving
             && served.finish < end
         {
-            self.finish(served);
+            self.finish();
         }
     }
 
     /// Ends a service, lets the medium lose the packet, and starts the next.
-    fn finish(&mut self, served: InService) {
-        let InService { entered, finish, len } = served;
+    #[inline]
+    fn finish(&mut self) {
+        let Some(InService { entered, finish, len }) = self.serving else { return };
         self.account(finish);
         self.serving = None;
         self.stats.served += 1;
         self.stats.sojourn += u128::from((finish - entered).as_nanos());
+        if self.loss.is_some() {
+            self.pass_medium(finish, len);
+        }
+        if self.queued > 0 {
+            self.serve_next(finish);
+        }
+    }
+
+    /// Lets the medium lose the packet whose service ends.
+    fn pass_medium(&mut self, finish: Time, len: Bytes) {
         if let Some(loss) = &mut self.loss
             && loss.strikes(finish, len)
         {
@@ -207,42 +218,24 @@ impl Link {
             self.stats.lost_bytes += len.get();
             self.discard(finish, true, packet);
         }
-        if self.queued > 0 {
-            let (entered, packet) =
-                self.queue.dequeue(finish).expect("the queue has what was put in and not taken out");
-            self.queued -= 1;
-            self.serve(finish, entered, packet);
-        }
     }
 
-    fn serve(&mut self, start: Time, entered: Time, packet: Packet) {
+    fn serve_next(&mut self, start: Time) {
+        let (entered, packet) = self.queue.dequeue(start).expect("the queue has what was put in and not taken out");
+        self.queued -= 1;
+        self.serve(start, entered, &packet);
+    }
+
+    #[inline]
+    fn serve(&mut self, start: Time, entered: Time, packet: &Packet) {
         let finish = self.service.finish(start, packet.len());
         self.stats.busy += finish - start;
         self.serving = Some(InService { entered, finish, len: packet.len() });
-        self.line.push_back((finish + self.propagation, packet));
+        self.line.push_back((finish + self.propagation, *packet));
     }
 
-    /// Integrates the occupancy up to `now`, before it changes.
-    fn account(&mut self, now: Time) {
-        let span = now.since(self.stats.occupied_since).as_nanos();
-        self.stats.occupancy += u128::from(self.waiting()) * u128::from(span);
-        self.stats.occupied_since = now;
-    }
-}
-
-impl Node for Link {
-    fn receive(&mut self, now: Time, port: Port, packet: Packet) {
-        debug_assert_eq!(port, Port(0), "a link has one way in");
-        // A packet that arrives at the very instant at which a service ends finds the buffer as it was. Such ties are no
-        // rarity: an ACK clock spaces packets by the bottleneck's own service time. ns-2 decides them so.
-        self.settle_before(now);
-        self.account(now);
-        self.stats.arrived += 1;
-        self.stats.arrived_bytes += u64::from(packet.len);
-        let Some(InService { len: in_service, .. }) = self.serving else {
-            self.serve(now, now, packet);
-            return;
-        };
+    /// Puts a packet into the queue, which may drop this one or another.
+    fn wait(&mut self, now: Time, packet: &Packet, in_service: Bytes) {
         match self.queue.enqueue(now, packet, in_service) {
             None => self.queued += 1,
             Some((entered, victim)) => {
@@ -254,6 +247,31 @@ impl Node for Link {
         }
         self.stats.queued_max = self.stats.queued_max.max(self.queued);
         self.stats.queued_bytes_max = self.stats.queued_bytes_max.max(self.queue.bytes().get());
+    }
+
+    /// Integrates the occupancy up to `now`, before it changes.
+    #[inline]
+    fn account(&mut self, now: Time) {
+        let span = now.since(self.stats.occupied_since).as_nanos();
+        self.stats.occupancy += u128::from(self.waiting()) * u128::from(span);
+        self.stats.occupied_since = now;
+    }
+}
+
+impl Node for Link {
+    fn receive(&mut self, now: Time, port: Port, packet: &Packet) {
+        debug_assert_eq!(port, Port(0), "a link has one way in");
+        // A packet that arrives at the very instant at which a service ends finds the buffer as it was. Such ties are no
+        // rarity: an ACK clock spaces packets by the bottleneck's own service time. ns-2 decides them so.
+        self.settle_before(now);
+        self.account(now);
+        self.stats.arrived += 1;
+        self.stats.arrived_bytes += u64::from(packet.len);
+        let Some(InService { len: in_service, .. }) = self.serving else {
+            self.serve(now, now, packet);
+            return;
+        };
+        self.wait(now, packet, in_service);
     }
 
     #[inline]

@@ -11,7 +11,7 @@ use crate::units::Bytes;
 pub trait Queue: Debug + Send {
     /// Takes a packet, or refuses it, or evicts another for it: whichever is dropped is returned, with the time at
     /// which it came. Called only while the server is busy, with a packet of `in_service` bytes.
-    fn enqueue(&mut self, now: Time, packet: Packet, in_service: Bytes) -> Option<(Time, Packet)>;
+    fn enqueue(&mut self, now: Time, packet: &Packet, in_service: Bytes) -> Option<(Time, Packet)>;
 
     /// The packet to serve next and the time at which it came; not `None` while more were taken than left.
     fn dequeue(&mut self, now: Time) -> Option<(Time, Packet)>;
@@ -81,14 +81,14 @@ impl DropTail {
 }
 
 impl Queue for DropTail {
-    fn enqueue(&mut self, now: Time, packet: Packet, in_service: Bytes) -> Option<(Time, Packet)> {
+    fn enqueue(&mut self, now: Time, packet: &Packet, in_service: Bytes) -> Option<(Time, Packet)> {
         let (packets_held, bytes_held) = if self.holds_service { (1, in_service) } else { (0, Bytes::ZERO) };
         let bytes = self.bytes + packet.len();
         if self.waiting.len() as u64 + packets_held >= self.packets_max || bytes + bytes_held > self.bytes_max {
-            return Some((now, packet));
+            return Some((now, *packet));
         }
         self.bytes = bytes;
-        self.waiting.push_back((now, packet));
+        self.waiting.push_back((now, *packet));
         None
     }
 

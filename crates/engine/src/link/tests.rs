@@ -117,7 +117,7 @@ fn drive(node: &mut impl Node, arrivals: &[(Time, Packet)]) -> Vec<(Time, u64)> 
         now = soonest;
         // All that arrives at one instant arrives before anything else happens then.
         while let Some(&(_, packet)) = arrivals.next_if(|&&(time, _)| time == now) {
-            node.receive(now, Port(0), packet);
+            node.receive(now, Port(0), &packet);
         }
     }
 }
@@ -168,7 +168,7 @@ proptest! {
         for micros in 0..=end.as_nanos() / 1_000 {
             let now = Time::from_nanos(1_000 * micros);
             while let Some(&(_, packet)) = due.next_if(|&&(time, _)| time == now) {
-                link.receive(now, Port(0), packet);
+                link.receive(now, Port(0), &packet);
             }
             while let Step::Send(_, packet) = link.poll(now) {
                 delivered.push((now, packet.id));

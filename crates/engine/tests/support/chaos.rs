@@ -35,7 +35,7 @@ impl Chaos {
 }
 
 impl Node for Chaos {
-    fn receive(&mut self, now: Time, port: Port, packet: Packet) {
+    fn receive(&mut self, now: Time, port: Port, packet: &Packet) {
         let copies = if self.happens(self.harm.duplication_permille) { 2 } else { 1 };
         for _ in 0..copies {
             if self.happens(self.harm.loss_permille) {
@@ -44,7 +44,7 @@ impl Node for Chaos {
             let late = if self.happens(self.harm.reordering_permille) { self.rng.below(30_000_000) } else { 0 };
             let arrival = now + Duration::from_millis(10) + Duration::from_nanos(late);
             self.count += 1;
-            self.flying.insert((arrival, self.count), (Port(1 - port.0), packet));
+            self.flying.insert((arrival, self.count), (Port(1 - port.0), *packet));
         }
     }
 

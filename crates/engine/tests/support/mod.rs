@@ -61,7 +61,7 @@ impl Talker {
 }
 
 impl Node for Talker {
-    fn receive(&mut self, now: Time, _port: Port, packet: Packet) {
+    fn receive(&mut self, now: Time, _port: Port, packet: &Packet) {
         let Body::Tcp(segment) = packet.body else { panic!("a talker hears TCP only") };
         self.heard.push((now, segment));
         let before = self.connection.acknowledged();
@@ -125,7 +125,7 @@ impl Piece {
 }
 
 impl Node for Piece {
-    fn receive(&mut self, now: Time, port: Port, packet: Packet) {
+    fn receive(&mut self, now: Time, port: Port, packet: &Packet) {
         match self {
             Piece::Talker(talker) => talker.receive(now, port, packet),
             Piece::Other(node) => node.receive(now, port, packet),

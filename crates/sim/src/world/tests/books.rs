@@ -23,7 +23,7 @@ enum Cheat {
 }
 
 impl Queue for Cheating {
-    fn enqueue(&mut self, now: Time, packet: Packet, in_service: Bytes) -> Option<(Time, Packet)> {
+    fn enqueue(&mut self, now: Time, packet: &Packet, in_service: Bytes) -> Option<(Time, Packet)> {
         self.taken += 1;
         if self.cheat == Cheat::Swallows && self.taken == 5 {
             return None;
