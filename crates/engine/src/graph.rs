@@ -163,13 +163,18 @@ impl<N: Node> Node for Graph<N> {
         }
         loop {
             let index = match self.touched.get(self.polled) {
-                Some(&index) => index as usize,
+                Some(&index) => {
+                    self.polled += 1;
+                    index as usize
+                }
                 None => {
-                    self.touched.clear();
-                    self.polled = 0;
+                    if self.polled > 0 {
+                        self.touched.clear();
+                        self.polled = 0;
+                    }
                     match self.wakes.first() {
                         Some((wake, index)) if wake <= now => {
-                            self.touch(index as u32);
+                            self.is_touched[index] = true;
                             index
                         }
                         first => return Step::Wait(first.map(|(wake, _)| wake)),
@@ -182,7 +187,11 @@ impl<N: Node> Node for Graph<N> {
                     Step::Send(port, packet) => {
                         match self.destination(index, *port, packet) {
                             Ok((to, into)) => self.deliver(now, to, into, packet),
-                            Err(outer) => return Step::Send(outer, *packet),
+                            Err(outer) => {
+                                // This node goes on next time, before those that it has touched.
+                                self.touched.insert(self.polled, index as u32);
+                                return Step::Send(outer, *packet);
+                            }
                         }
                         match self.nodes[index].quiet_until(now) {
                             None => continue,
@@ -192,7 +201,6 @@ impl<N: Node> Node for Graph<N> {
                 };
                 self.wakes.set(index, wake);
                 self.is_touched[index] = false;
-                self.polled += 1;
                 break;
             }
         }

@@ -30,6 +30,9 @@ pub struct Link {
     /// Packets that left the queue, each with the time of its arrival at the far end, in order. The last one is still
     /// in service if `serving` says so: it need not be moved when its service ends, unless the medium loses it.
     line: VecDeque<(Time, Packet)>,
+    /// When the first packet on the line arrives; `Time::MAX` if there is none.
+    next_arrival: Time,
+    /// The service that began last. It may have ended: that is noticed where it makes a difference.
     serving: Option<InService>,
     /// Packets in the queue, so as not to ask it for every packet that passes.
     queued: u64,
@@ -78,7 +81,7 @@ pub struct Stats {
     pub delivered_bytes: u64,
     /// Packets still queued, in service or propagating.
     pub inside: u64,
-    /// Packets whose service has ended.
+    /// Packets whose service has begun; with the books closed, those whose service has ended.
     pub served: u64,
     /// Time in service, in all.
     pub busy: Duration,
@@ -88,7 +91,7 @@ pub struct Stats {
     pub queued_bytes_max: u64,
     /// Packets in queue and service, integrated over time, in packet-nanoseconds.
     pub occupancy: u128,
-    /// Time from entry to the end of service, summed over the served packets, in nanoseconds.
+    /// Time from entry to the end of service, summed over the packets in `served`, in nanoseconds.
     pub sojourn: u128,
     occupied_since: Time,
     /// Time from entry to eviction, summed over the dropped packets, in nanoseconds.
@@ -109,6 +112,7 @@ impl Link {
             loss,
             propagation,
             line: VecDeque::new(),
+            next_arrival: Time::MAX,
             serving: None,
             queued: 0,
             stats: Stats::default(),
@@ -126,9 +130,14 @@ impl Link {
         self.discards.as_deref().unwrap_or_default()
     }
 
-    /// What the link has counted, with the occupancy integrated up to the last event.
+    /// What the link has counted, with the occupancy of the queue integrated up to its last change.
     pub fn stats(&self) -> Stats {
-        Stats { inside: self.queued + self.line.len() as u64, ..self.stats.clone() }
+        Stats {
+            inside: self.queued + self.line.len() as u64,
+            // Whoever is served is one packet inside.
+            occupancy: self.stats.occupancy + u128::from(self.stats.busy.as_nanos()),
+            ..self.stats.clone()
+        }
     }
 
     /// What the link has counted when a run ends at `now`, after settling what is due and checking the books.
@@ -142,9 +151,12 @@ impl Link {
         let mut stats = self.stats();
         let mut under_way = self.queue.waited(now);
         if let Some(InService { entered, finish, .. }) = self.serving {
-            under_way += u128::from((now - entered).as_nanos());
             // The service under way was counted whole when it began.
             stats.busy = stats.busy - (finish - now);
+            stats.occupancy -= u128::from((finish - now).as_nanos());
+            stats.served -= 1;
+            stats.sojourn -= u128::from((finish - entered).as_nanos());
+            under_way += u128::from((now - entered).as_nanos());
         }
         assert_eq!(
             stats.arrived,
@@ -160,11 +172,6 @@ impl Link {
         stats
     }
 
-    /// Packets in queue and service.
-    fn waiting(&self) -> u64 {
-        self.queued + u64::from(self.serving.is_some())
-    }
-
     fn discard(&mut self, time: Time, lost: bool, packet: Packet) {
         if let Some(discards) = &mut self.discards {
             discards.push(Discard { time, lost, packet });
@@ -176,66 +183,79 @@ impl Link {
         (self.queued, self.queue.bytes())
     }
 
-    /// Ends every service that is due by `now`, in order, each starting the next.
-    #[inline]
+    /// Ends every service that is due by `now`, in order, each starting the next. Who comes now finds the server idle if
+    /// nothing waits.
     fn settle(&mut self, now: Time) {
         self.settle_before(now + Duration::from_nanos(1));
+        self.serving = self.serving.filter(|served| served.finish > now);
     }
 
-    /// Ends every service that is due before `end`.
+    /// Ends every service that is due before `end`, if that makes a difference: a packet may be lost, or another waits.
     #[inline]
     fn settle_before(&mut self, end: Time) {
-        while let Some(served) = &self.serving
+        while (self.queued > 0 || self.loss.is_some())
+            && let Some(served) = self.serving
             && served.finish < end
         {
-            self.finish();
+            self.finish(served);
         }
     }
 
-    /// Ends a service, lets the medium lose the packet, and starts the next.
-    #[inline]
-    fn finish(&mut self) {
-        let Some(InService { entered, finish, len }) = self.serving else { return };
-        self.account(finish);
+    /// Ends a service, lets the medium lose the packet, and starts the next. Apart, so that the rest fits into its
+    /// callers: most links lose nothing and are never queued for.
+    #[inline(never)]
+    fn finish(&mut self, served: InService) {
+        let InService { finish, len, .. } = served;
         self.serving = None;
-        self.stats.served += 1;
-        self.stats.sojourn += u128::from((finish - entered).as_nanos());
-        if self.loss.is_some() {
-            self.pass_medium(finish, len);
-        }
-        if self.queued > 0 {
-            self.serve_next(finish);
-        }
-    }
-
-    /// Lets the medium lose the packet whose service ends.
-    fn pass_medium(&mut self, finish: Time, len: Bytes) {
         if let Some(loss) = &mut self.loss
             && loss.strikes(finish, len)
         {
             let (_, packet) = self.line.pop_back().expect("the packet in service is the last on the line");
+            self.note_first();
             self.stats.lost += 1;
             self.stats.lost_bytes += len.get();
             self.discard(finish, true, packet);
         }
+        if self.queued > 0 {
+            self.account(finish);
+            let (entered, packet) =
+                self.queue.dequeue(finish).expect("the queue has what was put in and not taken out");
+            self.queued -= 1;
+            self.serve(finish, entered, &packet);
+        }
     }
 
-    fn serve_next(&mut self, start: Time) {
-        let (entered, packet) = self.queue.dequeue(start).expect("the queue has what was put in and not taken out");
-        self.queued -= 1;
-        self.serve(start, entered, &packet);
-    }
-
+    /// Starts a service, and counts it whole.
     #[inline]
     fn serve(&mut self, start: Time, entered: Time, packet: &Packet) {
         let finish = self.service.finish(start, packet.len());
         self.stats.busy += finish - start;
+        self.stats.served += 1;
+        self.stats.sojourn += u128::from((finish - entered).as_nanos());
         self.serving = Some(InService { entered, finish, len: packet.len() });
-        self.line.push_back((finish + self.propagation, *packet));
+        let arrival = finish + self.propagation;
+        self.next_arrival = self.next_arrival.min(arrival);
+        self.line.push_back((arrival, *packet));
+    }
+
+    /// The first packet on the line is another one.
+    #[inline]
+    fn note_first(&mut self) {
+        self.next_arrival = match self.line.front() {
+            Some(&(arrival, _)) => arrival,
+            None => {
+                // Begins at the start of its memory again, and not wherever the last packet was: a line that seldom
+                // holds more than one packet then stays in the cache.
+                self.line.clear();
+                Time::MAX
+            }
+        };
     }
 
     /// Puts a packet into the queue, which may drop this one or another.
+    #[inline(never)]
     fn wait(&mut self, now: Time, packet: &Packet, in_service: Bytes) {
+        self.account(now);
         match self.queue.enqueue(now, packet, in_service) {
             None => self.queued += 1,
             Some((entered, victim)) => {
@@ -249,11 +269,11 @@ impl Link {
         self.stats.queued_bytes_max = self.stats.queued_bytes_max.max(self.queue.bytes().get());
     }
 
-    /// Integrates the occupancy up to `now`, before it changes.
+    /// Integrates the occupancy of the queue up to `now`, before it changes.
     #[inline]
     fn account(&mut self, now: Time) {
         let span = now.since(self.stats.occupied_since).as_nanos();
-        self.stats.occupancy += u128::from(self.waiting()) * u128::from(span);
+        self.stats.occupancy += u128::from(self.queued) * u128::from(span);
         self.stats.occupied_since = now;
     }
 }
@@ -264,19 +284,17 @@ impl Node for Link {
         // A packet that arrives at the very instant at which a service ends finds the buffer as it was. Such ties are no
         // rarity: an ACK clock spaces packets by the bottleneck's own service time. ns-2 decides them so.
         self.settle_before(now);
-        self.account(now);
         self.stats.arrived += 1;
         self.stats.arrived_bytes += u64::from(packet.len);
-        let Some(InService { len: in_service, .. }) = self.serving else {
-            self.serve(now, now, packet);
-            return;
-        };
-        self.wait(now, packet, in_service);
+        match self.serving {
+            Some(InService { finish, len, .. }) if finish >= now => self.wait(now, packet, len),
+            _ => self.serve(now, now, packet),
+        }
     }
 
     #[inline]
     fn quiet_until(&self, now: Time) -> Option<Time> {
-        self.line.front().map(|&(arrival, _)| arrival).filter(|&arrival| arrival > now)
+        (self.next_arrival > now && self.next_arrival != Time::MAX).then_some(self.next_arrival)
     }
 
     fn poll(&mut self, now: Time) -> Step {
@@ -287,16 +305,18 @@ impl Node for Link {
         } else {
             self.settle_before(now)
         }
-        match self.line.front() {
-            Some(&(arrival, packet)) if arrival <= now => {
-                self.line.pop_front();
-                self.stats.delivered += 1;
-                self.stats.delivered_bytes += u64::from(packet.len);
-                Step::Send(Port(1), packet)
-            }
-            // The first on the line may still be in service. No packet arrives before it has propagated, so one wake-up
-            // a packet is enough: the end of its service is settled on the way.
-            first => Step::Wait(first.map(|&(arrival, _)| arrival)),
+        if self.next_arrival <= now
+            && let Some((_, packet)) = self.line.front()
+        {
+            self.stats.delivered += 1;
+            self.stats.delivered_bytes += u64::from(packet.len);
+            let step = Step::Send(Port(1), *packet);
+            self.line.pop_front();
+            self.note_first();
+            return step;
         }
+        // The first on the line may still be in service. No packet arrives before it has propagated, so one wake-up
+        // a packet is enough: the end of its service is settled on the way.
+        Step::Wait((self.next_arrival != Time::MAX).then_some(self.next_arrival))
     }
 }
