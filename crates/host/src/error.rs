@@ -1,0 +1,42 @@
+//! What the system refused.
+
+use std::io;
+
+/// What was asked of the system, and its answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {source}{}", hint(.source))]
+pub struct Error {
+    what: String,
+    source: io::Error,
+}
+
+impl Error {
+    /// An error of `what` was being done, in words that go before a colon.
+    pub fn new(what: impl Into<String>, source: impl Into<io::Error>) -> Error {
+        Error { what: what.into(), source: source.into() }
+    }
+
+    /// What kind of answer it was.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+}
+
+/// `?` on a system call: `.during(|| format!("namespace {name}"))?`
+pub(crate) trait During<T> {
+    fn during<S: Into<String>>(self, what: impl FnOnce() -> S) -> Result<T, Error>;
+}
+
+impl<T, E: Into<io::Error>> During<T> for Result<T, E> {
+    fn during<S: Into<String>>(self, what: impl FnOnce() -> S) -> Result<T, Error> {
+        self.map_err(|error| Error::new(what(), error))
+    }
+}
+
+/// What a person can do about it.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => " (are you root? namespaces take CAP_SYS_ADMIN, networks CAP_NET_ADMIN)",
+        _ => "",
+    }
+}

@@ -1,0 +1,11 @@
+//! Linux: what headend needs of the system it runs on.
+//!
+//! The engine's links run here against the clock, between network namespaces or interfaces. Everything that is Linux
+//! alone is in this crate, and so is the only `unsafe` code: each block says why it is sound. On other systems there is
+//! nothing in it.
+#![cfg(target_os = "linux")]
+
+mod error;
+pub mod netns;
+
+pub use error::Error;
