@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::link::Discard;
 use crate::node::{Node, Port, Step};
 use crate::packet::Packet;
 use crate::time::Time;
@@ -204,6 +205,11 @@ impl<N: Node> Node for Graph<N> {
                 break;
             }
         }
+    }
+
+    fn take_discards(&mut self, into: &mut Vec<Discard>) {
+        // No node does anything else for it, so none need be polled again.
+        self.nodes.iter_mut().for_each(|node| node.take_discards(into));
     }
 }
 

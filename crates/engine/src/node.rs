@@ -1,5 +1,6 @@
 //! The one shape that everything in a network has.
 
+use crate::link::Discard;
 use crate::packet::Packet;
 use crate::time::Time;
 
@@ -39,4 +40,8 @@ pub trait Node {
     fn through(&self, _port: Port, _packet: &Packet) -> Option<Port> {
         None
     }
+
+    /// Moves the records of packets that did not get through to the end of `into`: for a driver that holds their bytes.
+    /// Only links that were told to record have any.
+    fn take_discards(&mut self, _into: &mut Vec<Discard>) {}
 }

@@ -19,7 +19,7 @@ mod tests;
 use crate::link::loss::Loss;
 use crate::link::queue::DropTail;
 use crate::link::service::Constant;
-use crate::link::{Link, Stats};
+use crate::link::{Discard, Link, Stats};
 use crate::node::{Node, Port, Step};
 use crate::packet::Packet;
 use crate::time::{Duration, Time, earlier};
@@ -136,6 +136,10 @@ impl Node for Cable {
             Step::Send(_, packet) => Step::Send(Cable::HEADEND, packet),
             Step::Wait(up) => Step::Wait(earlier(down, up)),
         }
+    }
+
+    fn take_discards(&mut self, into: &mut Vec<Discard>) {
+        self.links_mut().into_iter().for_each(|link| link.take_discards(into));
     }
 }
 

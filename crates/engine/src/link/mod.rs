@@ -319,4 +319,10 @@ impl Node for Link {
         // a packet is enough: the end of its service is settled on the way.
         Step::Wait((self.next_arrival != Time::MAX).then_some(self.next_arrival))
     }
+
+    fn take_discards(&mut self, into: &mut Vec<Discard>) {
+        if let Some(discards) = &mut self.discards {
+            into.append(discards);
+        }
+    }
 }

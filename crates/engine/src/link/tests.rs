@@ -150,6 +150,27 @@ fn arrivals() -> impl Strategy<Value = Vec<(Time, Packet)>> {
     })
 }
 
+#[test]
+fn the_records_of_discards_are_handed_over_once_and_the_link_goes_on_recording() {
+    let setup = Setup { limit: Limit::Waiting(Capacity::Packets(0)), lost: vec![2], propagation: Duration::ZERO };
+    let mut graph = Graph::new();
+    let node = graph.add(link(&setup));
+    let way_in = graph.expose(node, Port(0));
+    graph.expose(node, Port(1));
+    let mut discards = Vec::new();
+    let of = |discards: &[Discard]| discards.iter().map(|d| (d.packet.id, d.lost)).collect::<Vec<_>>();
+    // Packet 2 is refused while 1 is in service; 3, the second to be served, is lost.
+    for id in 1..=3 {
+        graph.receive(Time::from_nanos(600 * id), way_in, &packet(id, 1));
+    }
+    graph.take_discards(&mut discards);
+    assert_eq!(of(&discards), [(2, false)]);
+    while let Step::Send(..) = graph.poll(Time::from_nanos(9_000)) {}
+    graph.take_discards(&mut discards);
+    assert_eq!(of(&discards), [(2, false), (3, true)]);
+    assert!(graph.nodes()[node].discards().is_empty(), "none is handed over twice");
+}
+
 proptest! {
     #[test]
     fn a_link_does_what_the_naive_model_does_packet_by_packet(setup in setup(), arrivals in arrivals()) {
