@@ -2,6 +2,7 @@
 
 pub mod histogram;
 pub mod host;
+pub mod network;
 pub mod pcapng;
 pub mod results;
 pub mod router;

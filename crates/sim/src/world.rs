@@ -9,17 +9,14 @@ use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 
-use headend_engine::cable::Cable;
-use headend_engine::graph::Graph;
-use headend_engine::link::Link;
-use headend_engine::node::{Node, Port, Step};
-use headend_engine::packet::{Endpoint, Packet};
+use headend_engine::node::{Node, Step};
+use headend_engine::packet::Endpoint;
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 
 use crate::host::Host;
+use crate::network::Network;
 use crate::results::RunOutcome;
-use crate::router::Router;
 use crate::trace::RunTrace;
 
 /// Events between two looks at whether to stop.
@@ -28,10 +25,7 @@ const LOOK_EVERY: u32 = 1 << 14;
 /// One run of a scenario, ready to start.
 #[derive(Debug)]
 pub struct World {
-    /// First the scenario's nodes, then its links.
-    graph: Graph<Piece>,
-    nodes: Vec<String>,
-    links: Vec<WiredLink>,
+    network: Network<Host>,
     flows: Vec<Instance>,
     /// Ends of flows that are still under way.
     live: Rc<Cell<usize>>,
@@ -39,33 +33,6 @@ pub struct World {
     seed: u64,
     run: u32,
     trace: bool,
-}
-
-/// What a world is made of. A `match`, not a virtual call: this is the innermost loop. And with a tag of
-/// its own (`repr`), because one hidden in a field takes eight instructions to decode, three times a packet and hop.
-#[derive(Debug)]
-#[repr(u8)]
-enum Piece {
-    Link(Link),
-    Cable(Box<Cable>),
-    Host(Host),
-    Router(Router),
-}
-
-/// A link of the scenario and where it is in the graph.
-#[derive(Debug)]
-struct WiredLink {
-    name: String,
-    /// The nodes that it joins, as the scenario gives them.
-    between: [usize; 2],
-    place: Place,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    /// The two directions of a plain link, from the first node of `between` and back.
-    Plain([usize; 2]),
-    Cable(usize),
 }
 
 /// One instance of a flow.
@@ -145,7 +112,9 @@ impl World {
         let mut now = Time::ZERO;
         let mut countdown = LOOK_EVERY;
         loop {
-            let Step::Wait(next) = self.graph.poll(now) else { unreachable!("no port of a world faces outside") };
+            let Step::Wait(next) = self.network.graph.poll(now) else {
+                unreachable!("no port of a world faces outside")
+            };
             if self.live.get() == 0 {
                 break;
             }
@@ -166,39 +135,5 @@ impl World {
             }
         }
         Some(self.collect(point, now))
-    }
-}
-
-impl Node for Piece {
-    fn receive(&mut self, now: Time, port: Port, packet: &Packet) {
-        match self {
-            Piece::Link(link) => link.receive(now, port, packet),
-            Piece::Cable(cable) => cable.receive(now, port, packet),
-            Piece::Host(host) => host.receive(now, port, packet),
-            Piece::Router(router) => router.receive(now, port, packet),
-        }
-    }
-
-    fn poll(&mut self, now: Time) -> Step {
-        match self {
-            Piece::Link(link) => link.poll(now),
-            Piece::Cable(cable) => cable.poll(now),
-            Piece::Host(host) => host.poll(now),
-            Piece::Router(router) => router.poll(now),
-        }
-    }
-
-    fn quiet_until(&self, now: Time) -> Option<Time> {
-        match self {
-            Piece::Link(link) => link.quiet_until(now),
-            Piece::Cable(_) | Piece::Host(_) | Piece::Router(_) => None,
-        }
-    }
-
-    fn through(&self, port: Port, packet: &Packet) -> Option<Port> {
-        match self {
-            Piece::Router(router) => router.through(port, packet),
-            Piece::Link(_) | Piece::Cable(_) | Piece::Host(_) => None,
-        }
     }
 }

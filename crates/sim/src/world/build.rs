@@ -2,15 +2,9 @@
 //! changes no draw.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 
-use headend_engine::cable::{Cable, Capacity, Config};
 use headend_engine::graph::Graph;
-use headend_engine::link::Link;
-use headend_engine::link::loss::{Bernoulli, Bit, GilbertElliott, List, Loss};
-use headend_engine::link::queue::DropTail;
-use headend_engine::link::service::Constant;
 use headend_engine::node::Port;
 use headend_engine::packet::Endpoint;
 use headend_engine::rng::Rng;
@@ -19,10 +13,10 @@ use headend_engine::tcp::personality::Personality;
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
 
-use super::{Error, Instance, Piece, Place, WiredLink, World};
+use super::{Error, Instance, World};
 use crate::host::{Closing, Host, Setup};
-use crate::router::{Router, Routes};
-use crate::scenario::{self, Direction, Flow, FlowKind, LinkKind, LossSpec, NodeKind, QueueSpec, Scenario};
+use crate::network::{Network, Piece, Topology};
+use crate::scenario::{Flow, FlowKind, NodeKind, Scenario};
 use crate::traffic::{Application, Server};
 
 /// A host's clocks have run for up to so long before the run begins: a multiple of the usual ticks.
@@ -40,177 +34,39 @@ impl World {
             return Err(Error::TooManyNodes(scenario.nodes.len()));
         }
         let live = Rc::new(Cell::new(0));
-        let mut graph = Graph::new();
-        let topology = Topology::of(scenario);
         let mut ends = vec![0; scenario.nodes.len()];
         for flow in &scenario.flows {
             ends[flow.from] += flow.count as usize;
             ends[flow.to] += flow.count as usize;
         }
-        for (node, spec) in scenario.nodes.iter().enumerate() {
-            graph.add(match &spec.kind {
-                NodeKind::Router => Piece::Router(Router::new(topology.routes(node))),
-                NodeKind::Host { personality, .. } => {
-                    Piece::Host(Host::new(node as u16, (**personality).clone(), ends[node], live.clone(), trace))
-                }
-            });
-        }
-        let links = wire(scenario, seed, trace, &mut graph);
+        let mut network = Network::build(scenario, seed, trace, |node, _| match &scenario.nodes[node].kind {
+            NodeKind::Router => unreachable!("a router is no host"),
+            NodeKind::Host { personality, .. } => {
+                Piece::Host(Host::new(node as u16, (**personality).clone(), ends[node], live.clone(), trace))
+            }
+        });
         let mut flows = Vec::new();
         for flow in &scenario.flows {
-            let ways = topology.ways(scenario, flow)?;
+            let ways = ways(scenario, &network.topology, flow)?;
             for instance in 0..flow.count {
-                flows.push(join(scenario, seed, trace, &mut graph, flow, instance, ways)?);
+                flows.push(join(scenario, seed, trace, &mut network.graph, flow, instance, ways)?);
             }
         }
-        Ok(World {
-            graph,
-            nodes: scenario.nodes.iter().map(|node| node.name.clone()).collect(),
-            links,
-            flows,
-            live,
-            limit: Time::ZERO + scenario.duration,
-            seed,
-            run,
-            trace,
-        })
+        Ok(World { network, flows, live, limit: Time::ZERO + scenario.duration, seed, run, trace })
     }
 }
 
-/// The network as its links join it.
-struct Topology {
-    /// For each node, the nodes at the far ends of its links, in the order of the file: port k leads along the k-th.
-    neighbours: Vec<Vec<usize>>,
-    passes_on: Vec<bool>,
-}
-
-impl Topology {
-    fn of(scenario: &Scenario) -> Topology {
-        let mut neighbours = vec![Vec::new(); scenario.nodes.len()];
-        for link in &scenario.links {
-            let [a, b] = link.between;
-            neighbours[a].push(b);
-            neighbours[b].push(a);
-        }
-        let passes_on = scenario.nodes.iter().map(|node| matches!(node.kind, NodeKind::Router)).collect();
-        Topology { neighbours, passes_on }
+/// The ports through which the sender of `flow` reaches its receiver, and the other way round.
+fn ways(scenario: &Scenario, topology: &Topology, flow: &Flow) -> Result<[Port; 2], Error> {
+    let name = |node: usize| scenario.nodes[node].name.clone();
+    if let Some(node) = [flow.from, flow.to].into_iter().find(|&node| topology.passes_on(node)) {
+        return Err(Error::NotAHost { flow: flow.name.clone(), node: name(node) });
     }
-
-    /// The ways with the fewest links from `node` to every other, through routers; of several, the one by the link that
-    /// the file names first.
-    fn routes(&self, node: usize) -> Routes {
-        let mut routes: Routes = vec![None; self.neighbours.len()];
-        let mut reached = VecDeque::from([(node, None)]);
-        while let Some((at, first)) = reached.pop_front() {
-            if at != node && !self.passes_on[at] {
-                continue;
-            }
-            for (port, &next) in self.neighbours[at].iter().enumerate() {
-                if next != node && routes[next].is_none() {
-                    routes[next] = first.or(Some(Port(port as u16)));
-                    reached.push_back((next, routes[next]));
-                }
-            }
-        }
-        routes
-    }
-
-    /// The ports through which the sender of `flow` reaches its receiver, and the other way round.
-    fn ways(&self, scenario: &Scenario, flow: &Flow) -> Result<[Port; 2], Error> {
-        let name = |node: usize| scenario.nodes[node].name.clone();
-        if let Some(node) = [flow.from, flow.to].into_iter().find(|&node| self.passes_on[node]) {
-            return Err(Error::NotAHost { flow: flow.name.clone(), node: name(node) });
-        }
-        let way = |from: usize, to: usize| {
-            let no_route = || Error::NoRoute { flow: flow.name.clone(), from: name(from), to: name(to) };
-            self.routes(from)[to].ok_or_else(no_route)
-        };
-        Ok([way(flow.from, flow.to)?, way(flow.to, flow.from)?])
-    }
-}
-
-/// Adds the links to the graph and wires them to the nodes.
-fn wire(scenario: &Scenario, seed: u64, trace: bool, graph: &mut Graph<Piece>) -> Vec<WiredLink> {
-    let mut next_port = vec![0; scenario.nodes.len()];
-    let mut wired = Vec::new();
-    for link in &scenario.links {
-        let [a, b] = link.between.map(|node| {
-            next_port[node] += 1;
-            (node, Port(next_port[node] - 1))
-        });
-        let place = match &link.kind {
-            LinkKind::Plain { there, back } => {
-                Place::Plain([(there, a, b, "there"), (back, b, a, "back")].map(|(direction, from, to, name)| {
-                    let mut piece = plain_link(direction, seed, &format!("links/{}/{name}/loss", link.name));
-                    if trace {
-                        piece.record_discards();
-                    }
-                    let index = graph.add(Piece::Link(piece));
-                    graph.wire(from.0, from.1, index, Port(0));
-                    graph.wire(index, Port(1), to.0, to.1);
-                    index
-                }))
-            }
-            LinkKind::Cable(spec) => {
-                let mut piece = cable(spec, seed, &link.name);
-                if trace {
-                    piece.links_mut().into_iter().for_each(|link| link.record_discards());
-                }
-                let index = graph.add(Piece::Cable(Box::new(piece)));
-                for (node, side) in [(a, Cable::HEADEND), (b, Cable::PC)] {
-                    graph.wire(node.0, node.1, index, side);
-                    graph.wire(index, side, node.0, node.1);
-                }
-                Place::Cable(index)
-            }
-        };
-        wired.push(WiredLink { name: link.name.clone(), between: link.between, place });
-    }
-    wired
-}
-
-fn plain_link(direction: &Direction, seed: u64, loss_name: &str) -> Link {
-    let loss = loss(&direction.loss, seed, loss_name);
-    Link::new(Box::new(queue(direction.queue)), Box::new(Constant::new(direction.rate)), loss, direction.delay)
-}
-
-fn cable(spec: &scenario::Cable, seed: u64, name: &str) -> Cable {
-    Cable::new(Config {
-        down: spec.down.rate,
-        up: spec.up.rate,
-        lan: spec.lan,
-        delay: spec.delay,
-        down_loss: loss(&spec.down.loss, seed, &format!("links/{name}/down/loss")),
-        up_loss: loss(&spec.up.loss, seed, &format!("links/{name}/up/loss")),
-        modem_buffer: match spec.modem_buffer {
-            QueueSpec::Unlimited => Capacity::Unlimited,
-            QueueSpec::Packets(packets) => Capacity::Packets(packets),
-            QueueSpec::Bytes(bytes) => Capacity::Bytes(bytes),
-        },
-        down_queue: queue(spec.down.queue),
-        up_queue: queue(spec.up.queue),
-    })
-}
-
-fn queue(spec: QueueSpec) -> DropTail {
-    match spec {
-        QueueSpec::Unlimited => DropTail::unlimited(),
-        QueueSpec::Packets(packets) => DropTail::packets(packets),
-        QueueSpec::Bytes(bytes) => DropTail::bytes(bytes),
-    }
-}
-
-fn loss(spec: &LossSpec, seed: u64, name: &str) -> Option<Box<dyn Loss>> {
-    let rng = || Rng::named(seed, name);
-    Some(match *spec {
-        LossSpec::None => return None,
-        LossSpec::Bernoulli(chance) => Box::new(Bernoulli::new(chance, rng())),
-        LossSpec::Bit(chance) => Box::new(Bit::new(chance, rng())),
-        LossSpec::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {
-            Box::new(GilbertElliott::new(good_to_bad, bad_to_good, loss_good, loss_bad, rng()))
-        }
-        LossSpec::List(ref numbers) => Box::new(List::new(numbers.clone())),
-    })
+    let way = |from: usize, to: usize| {
+        let no_route = || Error::NoRoute { flow: flow.name.clone(), from: name(from), to: name(to) };
+        topology.routes(from)[to].ok_or_else(no_route)
+    };
+    Ok([way(flow.from, flow.to)?, way(flow.to, flow.from)?])
 }
 
 /// The two ends of a flow before their connections are made.
@@ -281,7 +137,7 @@ fn join(
     scenario: &Scenario,
     seed: u64,
     trace: bool,
-    graph: &mut Graph<Piece>,
+    graph: &mut Graph<Piece<Host>>,
     flow: &Flow,
     instance: u32,
     ways: [Port; 2],

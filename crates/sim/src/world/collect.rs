@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headend_engine::cable;
 use headend_engine::link::{Discard, Stats};
 use headend_engine::packet::Endpoint;
 use headend_engine::tcp::connection::Fault;
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 
-use super::{Instance, Piece, Place, World};
+use super::{Instance, World};
 use crate::host::{End, Host};
+use crate::network::{Piece, Way};
 use crate::pcapng::Capture;
 use crate::results::{FlowRow, Interner, LinkRow, RunOutcome};
 use crate::trace::{EndReader, Event, RunTrace, SeriesRow, What, read_event};
@@ -31,7 +31,7 @@ impl World {
     }
 
     fn host(&self, node: usize) -> &Host {
-        let Piece::Host(host) = &self.graph.nodes()[node] else { panic!("flows begin and end at hosts") };
+        let Piece::Host(host) = &self.network.graph.nodes()[node] else { panic!("flows begin and end at hosts") };
         host
     }
 
@@ -71,9 +71,9 @@ impl World {
     /// Closes the books of every link.
     fn link_rows(&mut self, end: Time) -> Vec<LinkRow> {
         let mut rows = Vec::new();
-        for i in 0..self.links.len() {
-            for (direction, stats) in self.close_books(i, end) {
-                rows.push(link_row(&self.links[i].name, direction, &stats));
+        for i in 0..self.network.links.len() {
+            for (direction, stats) in self.network.close_books(i, end) {
+                rows.push(link_row(&self.network.links[i].name, direction, &stats));
             }
         }
         rows
@@ -92,53 +92,6 @@ fn conserve_bytes(instance: &Instance, sender: &End, receiver: &End) {
             instance.flow,
             instance.instance
         );
-    }
-}
-
-/// The books and records of links.
-impl World {
-    /// Checks link `i` and yields what each of its directions counted.
-    fn close_books(&mut self, i: usize, end: Time) -> Vec<(String, Stats)> {
-        let link = &self.links[i];
-        match link.place {
-            Place::Plain(pieces) => {
-                let directions = self.directions(i);
-                let stats = pieces.map(|piece| match self.graph.node_mut(piece) {
-                    Piece::Link(link) => link.close_books(end),
-                    _ => unreachable!("a plain link is two links"),
-                });
-                directions.into_iter().zip(stats).collect()
-            }
-            Place::Cable(piece) => {
-                let Piece::Cable(cable) = self.graph.node_mut(piece) else { unreachable!("a cable is a cable") };
-                let stats = cable.links_mut().map(|link| link.close_books(end));
-                cable::LINKS.into_iter().map(str::to_owned).zip(stats).collect()
-            }
-        }
-    }
-
-    /// The names of the two directions of plain link `i`.
-    fn directions(&self, i: usize) -> [String; 2] {
-        let [a, b] = self.links[i].between.map(|node| self.nodes[node].as_str());
-        [format!("{a}->{b}"), format!("{b}->{a}")]
-    }
-
-    /// What link `i` did not deliver, by direction.
-    fn discards(&self, i: usize) -> Vec<(String, &[Discard])> {
-        match self.links[i].place {
-            Place::Plain(pieces) => {
-                let discards = pieces.map(|piece| match &self.graph.nodes()[piece] {
-                    Piece::Link(link) => link.discards(),
-                    _ => unreachable!("a plain link is two links"),
-                });
-                self.directions(i).into_iter().zip(discards).collect()
-            }
-            Place::Cable(piece) => {
-                let Piece::Cable(cable) = &self.graph.nodes()[piece] else { unreachable!("a cable is a cable") };
-                let discards = cable.links().map(|link| link.discards());
-                cable::LINKS.into_iter().map(str::to_owned).zip(discards).collect()
-            }
-        }
     }
 }
 
@@ -177,8 +130,8 @@ impl World {
         let mut names = Interner::default();
         let mut events: Vec<(Arc<str>, Event)> = Vec::new();
         let mut captures = Vec::new();
-        for (node, name) in self.nodes.iter().enumerate() {
-            if let Piece::Host(host) = &self.graph.nodes()[node] {
+        for (node, name) in self.network.nodes.iter().enumerate() {
+            if let Piece::Host(host) = &self.network.graph.nodes()[node] {
                 let place = names.intern(name);
                 let mut capture = Capture::new(name, SNAP_LEN);
                 for event in host.log() {
@@ -188,11 +141,9 @@ impl World {
                 captures.push((place, capture));
             }
         }
-        for i in 0..self.links.len() {
-            for (direction, discards) in self.discards(i) {
-                let place = names.intern(&format!("{} {direction}", self.links[i].name));
-                events.extend(discards.iter().map(|discard| (place.clone(), event(discard))));
-            }
+        for Way { link, direction, piece } in self.network.ways() {
+            let place = names.intern(&format!("{link} {direction}"));
+            events.extend(piece.discards().iter().map(|discard| (place.clone(), event(discard))));
         }
         // Stable, so that what happens at one time stays in the order of nodes, and sending comes before losing.
         events.sort_by_key(|(_, event)| event.time);
@@ -219,7 +170,7 @@ impl World {
             owners.insert(instance.sender, (i, true));
             owners.insert(instance.receiver, (i, false));
             let mut reader = |at: Endpoint, isn| {
-                let host = names.intern(&self.nodes[usize::from(at.node)]);
+                let host = names.intern(&self.network.nodes[usize::from(at.node)]);
                 EndReader::new(names.intern(&instance.flow), u64::from(instance.instance), host, isn)
             };
             readers.push([reader(instance.sender, instance.isn[0]), reader(instance.receiver, instance.isn[1])]);

@@ -1,9 +1,12 @@
 //! The checks at the end of a run notice when they are needed: links whose queues cheat.
 
+use headend_engine::link::Link;
 use headend_engine::link::queue::{DropTail, Queue};
 use headend_engine::link::service::Constant;
+use headend_engine::packet::Packet;
 
 use super::*;
+use crate::network::{Piece, Place};
 
 /// Forwards to an honest queue, but for what `cheat` does to what comes out.
 #[derive(Debug)]
@@ -49,10 +52,10 @@ impl Queue for Cheating {
 /// A transfer over the paper's path with such a queue in front of the Ethernet; how many packets waited in it.
 fn run_with(cheat: Cheat) -> u64 {
     let mut world = World::build(&paper(300_000, LossSpec::None), 0, false).unwrap();
-    let Place::Plain([down, _]) = world.links[1].place else { panic!("the Ethernet is a plain link") };
+    let Place::Plain([down, _]) = world.network.links[1].place else { panic!("the Ethernet is a plain link") };
     let queue = Cheating { honest: DropTail::unlimited(), cheat, taken: 0 };
     let service = Box::new(Constant::new(Rate::mbit(10)));
-    *world.graph.node_mut(down) = Piece::Link(Link::new(Box::new(queue), service, None, Duration::ZERO));
+    *world.network.graph.node_mut(down) = Piece::Link(Link::new(Box::new(queue), service, None, Duration::ZERO));
     let (outcome, _) = world.run(0, &|| false).unwrap();
     assert!(outcome.flows[0].transfer_ns.is_some());
     outcome.links[2].queue_max

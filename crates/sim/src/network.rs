@@ -1,0 +1,348 @@
+//! The links and routers of a scenario as a graph, without those who send: a [`World`](crate::world::World) puts its
+//! hosts inside, a driver in real time stands outside in their place.
+
+mod parts;
+
+use std::collections::VecDeque;
+
+use headend_engine::cable::{self, Cable};
+use headend_engine::graph::Graph;
+use headend_engine::link::{Discard, Link, Stats};
+use headend_engine::node::{Node, Port, Step};
+use headend_engine::packet::Packet;
+use headend_engine::time::Time;
+
+use crate::router::{Router, Routes};
+use crate::scenario::{LinkKind, NodeKind, Scenario};
+
+/// Links and routers, wired, and in each host's place an `H`; or a port that faces outside if there is [`Nobody`].
+///
+/// A packet is routed by the number of its destination's node, whatever its body: node `n` is the n-th of the scenario.
+#[derive(Debug)]
+pub struct Network<H = Nobody> {
+    /// First the scenario's nodes, then its links.
+    pub(crate) graph: Graph<Piece<H>>,
+    pub(crate) nodes: Vec<String>,
+    pub(crate) links: Vec<WiredLink>,
+    pub(crate) topology: Topology,
+    /// By node: the port in the host's place.
+    outside: Vec<Option<Port>>,
+}
+
+/// Nobody stands in a host's place.
+#[derive(Clone, Copy, Debug)]
+pub enum Nobody {}
+
+/// What a network is made of. A `match`, not a virtual call: this is the innermost loop. And with a tag of
+/// its own (`repr`), because one hidden in a field takes eight instructions to decode, three times a packet and hop.
+#[derive(Debug)]
+#[repr(u8)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most pieces are links or hosts, and a pointer to each would be followed"
+)]
+pub enum Piece<H> {
+    /// One direction of a plain link.
+    Link(Link),
+    /// A cable path, both directions.
+    Cable(Box<Cable>),
+    /// Who sends and receives.
+    Host(H),
+    /// Passes packets on.
+    Router(Router),
+}
+
+/// A link of the scenario and where it is in the graph.
+#[derive(Debug)]
+pub(crate) struct WiredLink {
+    pub(crate) name: String,
+    /// The nodes that it joins, as the scenario gives them.
+    pub(crate) between: [usize; 2],
+    pub(crate) place: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// The two directions of a plain link, from the first node of `between` and back.
+    Plain([usize; 2]),
+    Cable(usize),
+}
+
+/// One direction of a link of the scenario.
+#[derive(Debug)]
+pub struct Way<'a> {
+    /// The link's name in the file.
+    pub link: &'a str,
+    /// `a->b`, or which of a cable's links.
+    pub direction: String,
+    /// It.
+    pub piece: &'a Link,
+}
+
+impl Network {
+    /// The network of run `run` of `scenario`, with the seeds that a [`World`](crate::world::World) of that run uses,
+    /// and at each host's place a port that faces outside. What links discard is recorded, to be taken with
+    /// [`Node::take_discards`].
+    ///
+    /// # Panics
+    /// If there are more than 65536 nodes; files cannot have so many.
+    pub fn outside(scenario: &Scenario, run: u32) -> Network {
+        let seed = scenario.seed.wrapping_add(u64::from(run));
+        let mut network = Network::build(scenario, seed, true, |_, routes| Piece::Router(Router::new(routes)));
+        for (node, spec) in scenario.nodes.iter().enumerate() {
+            if matches!(spec.kind, NodeKind::Host { .. }) {
+                // A host's place is a router that sends out what is for the host, by a port after those of its links.
+                let own = Port(network.topology.neighbours[node].len() as u16);
+                network.outside[node] = Some(network.graph.expose(node, own));
+            }
+        }
+        network
+    }
+}
+
+impl<H: Node> Network<H> {
+    /// Wires the scenario's links to its routers and to what `host` makes in each host's place, given its number and
+    /// its ways to the others, itself included at a port of its own after those of its links.
+    pub(crate) fn build(
+        scenario: &Scenario,
+        seed: u64,
+        record_discards: bool,
+        mut host: impl FnMut(usize, Routes) -> Piece<H>,
+    ) -> Network<H> {
+        assert!(scenario.nodes.len() <= usize::from(u16::MAX) + 1, "addresses are 16 bits long");
+        let topology = Topology::of(scenario);
+        let mut graph = Graph::new();
+        for (node, spec) in scenario.nodes.iter().enumerate() {
+            let mut routes = topology.routes(node);
+            graph.add(match &spec.kind {
+                NodeKind::Router => Piece::Router(Router::new(routes)),
+                NodeKind::Host { .. } => {
+                    routes[node] = Some(Port(topology.neighbours[node].len() as u16));
+                    host(node, routes)
+                }
+            });
+        }
+        let links = wire(scenario, seed, record_discards, &mut graph);
+        let nodes = scenario.nodes.iter().map(|node| node.name.clone()).collect();
+        Network { graph, nodes, links, topology, outside: vec![None; scenario.nodes.len()] }
+    }
+
+    /// The names of the nodes, in the order of their numbers.
+    pub fn nodes(&self) -> &[String] {
+        &self.nodes
+    }
+
+    /// The port of [`Network::outside`] in the place of host `node`: what enters there is sent by the host, what leaves
+    /// is for it. `None` for a router.
+    pub fn port(&self, node: usize) -> Option<Port> {
+        self.outside[node]
+    }
+
+    /// Whether packets get from host `from` to host `to`. A packet must not enter that has no way to its destination.
+    pub fn reaches(&self, from: usize, to: usize) -> bool {
+        from != to && self.topology.routes(from)[to].is_some()
+    }
+
+    /// Every direction of every link, in the order of the file.
+    pub fn ways(&self) -> Vec<Way<'_>> {
+        (0..self.links.len()).flat_map(|link| self.ways_of(link)).collect()
+    }
+
+    fn ways_of(&self, link: usize) -> Vec<Way<'_>> {
+        let name = self.links[link].name.as_str();
+        let way = move |direction, piece| Way { link: name, direction, piece };
+        match self.links[link].place {
+            Place::Plain(pieces) => {
+                let pieces = pieces.map(|piece| match &self.graph.nodes()[piece] {
+                    Piece::Link(link) => link,
+                    _ => unreachable!("a plain link is two links"),
+                });
+                self.directions(link).into_iter().zip(pieces).map(|(name, piece)| way(name, piece)).collect()
+            }
+            Place::Cable(piece) => {
+                let Piece::Cable(cable) = &self.graph.nodes()[piece] else { unreachable!("a cable is a cable") };
+                cable::LINKS.into_iter().zip(cable.links()).map(|(name, piece)| way(name.to_owned(), piece)).collect()
+            }
+        }
+    }
+
+    /// Checks link `link` and yields what each of its directions counted.
+    pub(crate) fn close_books(&mut self, link: usize, end: Time) -> Vec<(String, Stats)> {
+        match self.links[link].place {
+            Place::Plain(pieces) => {
+                let directions = self.directions(link);
+                let stats = pieces.map(|piece| match self.graph.node_mut(piece) {
+                    Piece::Link(link) => link.close_books(end),
+                    _ => unreachable!("a plain link is two links"),
+                });
+                directions.into_iter().zip(stats).collect()
+            }
+            Place::Cable(piece) => {
+                let Piece::Cable(cable) = self.graph.node_mut(piece) else { unreachable!("a cable is a cable") };
+                let stats = cable.links_mut().map(|link| link.close_books(end));
+                cable::LINKS.into_iter().map(str::to_owned).zip(stats).collect()
+            }
+        }
+    }
+
+    /// The names of the two directions of a plain link.
+    fn directions(&self, link: usize) -> [String; 2] {
+        let [a, b] = self.links[link].between.map(|node| self.nodes[node].as_str());
+        [format!("{a}->{b}"), format!("{b}->{a}")]
+    }
+}
+
+/// Seen from outside.
+impl<H: Node> Node for Network<H> {
+    fn receive(&mut self, now: Time, port: Port, packet: &Packet) {
+        self.graph.receive(now, port, packet);
+    }
+
+    fn poll(&mut self, now: Time) -> Step {
+        self.graph.poll(now)
+    }
+
+    fn take_discards(&mut self, into: &mut Vec<Discard>) {
+        self.graph.take_discards(into);
+    }
+}
+
+/// How the links join the nodes.
+#[derive(Debug)]
+pub(crate) struct Topology {
+    /// For each node, the nodes at the far ends of its links, in the order of the file: port k leads along the k-th.
+    neighbours: Vec<Vec<usize>>,
+    passes_on: Vec<bool>,
+}
+
+impl Topology {
+    fn of(scenario: &Scenario) -> Topology {
+        let mut neighbours = vec![Vec::new(); scenario.nodes.len()];
+        for link in &scenario.links {
+            let [a, b] = link.between;
+            neighbours[a].push(b);
+            neighbours[b].push(a);
+        }
+        let passes_on = scenario.nodes.iter().map(|node| matches!(node.kind, NodeKind::Router)).collect();
+        Topology { neighbours, passes_on }
+    }
+
+    /// The ways with the fewest links from `node` to every other, through routers; of several, the one by the link that
+    /// the file names first.
+    pub(crate) fn routes(&self, node: usize) -> Routes {
+        let mut routes: Routes = vec![None; self.neighbours.len()];
+        let mut reached = VecDeque::from([(node, None)]);
+        while let Some((at, first)) = reached.pop_front() {
+            if at != node && !self.passes_on[at] {
+                continue;
+            }
+            for (port, &next) in self.neighbours[at].iter().enumerate() {
+                if next != node && routes[next].is_none() {
+                    routes[next] = first.or(Some(Port(port as u16)));
+                    reached.push_back((next, routes[next]));
+                }
+            }
+        }
+        routes
+    }
+
+    /// Whether a node is a router.
+    pub(crate) fn passes_on(&self, node: usize) -> bool {
+        self.passes_on[node]
+    }
+}
+
+/// Adds the links to the graph and wires them to the nodes.
+fn wire<H: Node>(scenario: &Scenario, seed: u64, record_discards: bool, graph: &mut Graph<Piece<H>>) -> Vec<WiredLink> {
+    let mut next_port = vec![0; scenario.nodes.len()];
+    let mut wired = Vec::new();
+    for link in &scenario.links {
+        let [a, b] = link.between.map(|node| {
+            next_port[node] += 1;
+            (node, Port(next_port[node] - 1))
+        });
+        let place = match &link.kind {
+            LinkKind::Plain { there, back } => {
+                Place::Plain([(there, a, b, "there"), (back, b, a, "back")].map(|(direction, from, to, name)| {
+                    let mut piece = parts::plain_link(direction, seed, &format!("links/{}/{name}/loss", link.name));
+                    if record_discards {
+                        piece.record_discards();
+                    }
+                    let index = graph.add(Piece::Link(piece));
+                    graph.wire(from.0, from.1, index, Port(0));
+                    graph.wire(index, Port(1), to.0, to.1);
+                    index
+                }))
+            }
+            LinkKind::Cable(spec) => {
+                let mut piece = parts::cable(spec, seed, &link.name);
+                if record_discards {
+                    piece.links_mut().into_iter().for_each(|link| link.record_discards());
+                }
+                let index = graph.add(Piece::Cable(Box::new(piece)));
+                for (node, side) in [(a, Cable::HEADEND), (b, Cable::PC)] {
+                    graph.wire(node.0, node.1, index, side);
+                    graph.wire(index, side, node.0, node.1);
+                }
+                Place::Cable(index)
+            }
+        };
+        wired.push(WiredLink { name: link.name.clone(), between: link.between, place });
+    }
+    wired
+}
+
+impl Node for Nobody {
+    fn receive(&mut self, _now: Time, _port: Port, _packet: &Packet) {
+        match *self {}
+    }
+
+    fn poll(&mut self, _now: Time) -> Step {
+        match *self {}
+    }
+}
+
+impl<H: Node> Node for Piece<H> {
+    fn receive(&mut self, now: Time, port: Port, packet: &Packet) {
+        match self {
+            Piece::Link(link) => link.receive(now, port, packet),
+            Piece::Cable(cable) => cable.receive(now, port, packet),
+            Piece::Host(host) => host.receive(now, port, packet),
+            Piece::Router(router) => router.receive(now, port, packet),
+        }
+    }
+
+    fn poll(&mut self, now: Time) -> Step {
+        match self {
+            Piece::Link(link) => link.poll(now),
+            Piece::Cable(cable) => cable.poll(now),
+            Piece::Host(host) => host.poll(now),
+            Piece::Router(router) => router.poll(now),
+        }
+    }
+
+    fn quiet_until(&self, now: Time) -> Option<Time> {
+        match self {
+            Piece::Link(link) => link.quiet_until(now),
+            Piece::Cable(_) | Piece::Host(_) | Piece::Router(_) => None,
+        }
+    }
+
+    fn through(&self, port: Port, packet: &Packet) -> Option<Port> {
+        match self {
+            Piece::Router(router) => router.through(port, packet),
+            Piece::Link(_) | Piece::Cable(_) | Piece::Host(_) => None,
+        }
+    }
+
+    fn take_discards(&mut self, into: &mut Vec<Discard>) {
+        match self {
+            Piece::Link(link) => link.take_discards(into),
+            Piece::Cable(cable) => cable.take_discards(into),
+            Piece::Host(_) | Piece::Router(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! From what a scenario says of a link to the engine's parts. Every generator is named after what draws from it, so that
+//! adding an unrelated link changes no draw.
+
+use headend_engine::cable::{Cable, Capacity, Config};
+use headend_engine::link::Link;
+use headend_engine::link::loss::{Bernoulli, Bit, GilbertElliott, List, Loss};
+use headend_engine::link::queue::DropTail;
+use headend_engine::link::service::Constant;
+use headend_engine::rng::Rng;
+
+use crate::scenario::{self, Direction, LossSpec, QueueSpec};
+
+/// One direction of a plain link; its losses draw under `loss_name`.
+pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str) -> Link {
+    let loss = loss(&direction.loss, seed, loss_name);
+    Link::new(Box::new(queue(direction.queue)), Box::new(Constant::new(direction.rate)), loss, direction.delay)
+}
+
+/// A cable path.
+pub(super) fn cable(spec: &scenario::Cable, seed: u64, name: &str) -> Cable {
+    Cable::new(Config {
+        down: spec.down.rate,
+        up: spec.up.rate,
+        lan: spec.lan,
+        delay: spec.delay,
+        down_loss: loss(&spec.down.loss, seed, &format!("links/{name}/down/loss")),
+        up_loss: loss(&spec.up.loss, seed, &format!("links/{name}/up/loss")),
+        modem_buffer: match spec.modem_buffer {
+            QueueSpec::Unlimited => Capacity::Unlimited,
+            QueueSpec::Packets(packets) => Capacity::Packets(packets),
+            QueueSpec::Bytes(bytes) => Capacity::Bytes(bytes),
+        },
+        down_queue: queue(spec.down.queue),
+        up_queue: queue(spec.up.queue),
+    })
+}
+
+fn queue(spec: QueueSpec) -> DropTail {
+    match spec {
+        QueueSpec::Unlimited => DropTail::unlimited(),
+        QueueSpec::Packets(packets) => DropTail::packets(packets),
+        QueueSpec::Bytes(bytes) => DropTail::bytes(bytes),
+    }
+}
+
+fn loss(spec: &LossSpec, seed: u64, name: &str) -> Option<Box<dyn Loss>> {
+    let rng = || Rng::named(seed, name);
+    Some(match *spec {
+        LossSpec::None => return None,
+        LossSpec::Bernoulli(chance) => Box::new(Bernoulli::new(chance, rng())),
+        LossSpec::Bit(chance) => Box::new(Bit::new(chance, rng())),
+        LossSpec::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {
+            Box::new(GilbertElliott::new(good_to_bad, bad_to_good, loss_good, loss_bad, rng()))
+        }
+        LossSpec::List(ref numbers) => Box::new(List::new(numbers.clone())),
+    })
+}
