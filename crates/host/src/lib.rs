@@ -5,7 +5,14 @@
 //! nothing in it.
 #![cfg(target_os = "linux")]
 
+pub mod device;
 mod error;
+mod netlink;
 pub mod netns;
+pub mod personality;
+pub mod route;
+pub mod socket;
+pub mod sysctl;
 
 pub use error::Error;
+pub use netlink::Netlink;

@@ -1,0 +1,259 @@
+//! What the kernel's TCP can be made to do of a personality, and what not.
+
+use headend_engine::tcp::personality::{DelayedAck, EraRules, Headers, Personality, Recovery, RtoPolicy};
+use headend_engine::time::Duration;
+use headend_engine::units::Bytes;
+
+use crate::route::Metrics;
+use crate::socket::{self, Options};
+use crate::sysctl::Setting;
+
+/// How a host is set up so that its TCP does what a personality says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Of the host's namespace.
+    pub sysctls: Vec<Setting>,
+    /// Of its routes: they hold for programs that set nothing themselves.
+    pub metrics: Metrics,
+    /// Of each socket of a program that asks.
+    pub socket: Options,
+    /// The largest packet of its device that segments need.
+    pub mtu: u32,
+}
+
+/// An option that the kernel has no setting for, and does otherwise than the personality says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmapped {
+    /// The option, as scenario files call it.
+    pub option: &'static str,
+    /// What the kernel does instead.
+    pub why: String,
+}
+
+/// The range in which the kernel takes `TCP_RTO_MIN_US`; above, a route must say it.
+const SOCKET_RTO_MIN_MAX: Duration = Duration::from_millis(200);
+/// The range of `TCP_RTO_MAX_MS`.
+const RTO_MAX: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(120)];
+/// The range of `TCP_MAXSEG`.
+const MSS: [Bytes; 2] = [Bytes::new(88), Bytes::new(32_767)];
+/// The longest that the kernel delays an acknowledgement.
+const DELAYED_ACK_MAX: Duration = Duration::from_millis(200);
+/// IPv4 and TCP headers without options.
+const HEADERS: u64 = 40;
+
+/// Settings for `personality`, and all of it that they do not express.
+pub fn map(personality: &Personality) -> (Settings, Vec<Unmapped>) {
+    let mut mapping = Mapping {
+        settings: Settings {
+            sysctls: vec![
+                // A connection shall not start where the last one to the same host ended.
+                Setting::new("net.ipv4.tcp_no_metrics_save", 1),
+                Setting::new("net.ipv4.tcp_ecn", 0),
+                Setting::new("net.ipv4.tcp_mtu_probing", 0),
+                // Small segments wait for nothing but what `nagle` says.
+                Setting::new("net.ipv4.tcp_autocorking", 0),
+                // Segments that are sent again are those that were sent.
+                Setting::new("net.ipv4.tcp_retrans_collapse", 0),
+            ],
+            metrics: Metrics::default(),
+            socket: Options::new(personality.controller),
+            mtu: 1_500,
+        },
+        unmapped: Vec::new(),
+    };
+    mapping.all(personality);
+    (mapping.settings, mapping.unmapped)
+}
+
+struct Mapping {
+    settings: Settings,
+    unmapped: Vec<Unmapped>,
+}
+
+impl Mapping {
+    fn sysctl(&mut self, name: &'static str, value: impl ToString) {
+        self.settings.sysctls.push(Setting::new(name, value));
+    }
+
+    /// Notes an option that is not what the kernel does.
+    fn note(&mut self, differs: bool, option: &'static str, why: impl Into<String>) {
+        if differs {
+            self.unmapped.push(Unmapped { option, why: why.into() });
+        }
+    }
+
+    /// Goes through every option: a new one does not compile until it is dealt with here.
+    fn all(&mut self, personality: &Personality) {
+        let Personality {
+            mss,
+            headers,
+            initial_window_segments: _,
+            initial_ssthresh_segments,
+            abc_limit_segments,
+            send_buffer,
+            receive_buffer,
+            window_scaling,
+            timestamps,
+            sack,
+            dupack_threshold,
+            limited_transmit,
+            recovery,
+            controller,
+            ref rto,
+            ref delayed_ack,
+            idle_restart,
+            nagle,
+            ref era,
+        } = *personality;
+        self.segments(mss, headers);
+        let segments = personality.initial_window().get() / mss.get().max(1);
+        self.settings.metrics.initial_window_segments = Some(u32::try_from(segments).unwrap_or(u32::MAX).max(1));
+        let why = "slow start goes on until a loss or, with cubic, until HyStart ends it";
+        self.note(initial_ssthresh_segments.is_some(), "initial_ssthresh_segments", why);
+        let why = "an ACK in slow start adds all that it acknowledges";
+        self.note(abc_limit_segments.is_some(), "abc_limit_segments", why);
+        self.settings.socket.send_buffer = Some(send_buffer);
+        self.settings.socket.receive_buffer = Some(receive_buffer);
+        for (name, value) in [
+            ("net.ipv4.tcp_window_scaling", window_scaling),
+            ("net.ipv4.tcp_timestamps", timestamps),
+            ("net.ipv4.tcp_sack", sack),
+            ("net.ipv4.tcp_dsack", sack),
+            ("net.ipv4.tcp_slow_start_after_idle", idle_restart),
+        ] {
+            self.sysctl(name, u8::from(value));
+        }
+        self.sysctl("net.ipv4.tcp_reordering", dupack_threshold.max(1));
+        let why = "the first two duplicate ACKs always let a new segment out (RFC 3042)";
+        self.note(!limited_transmit, "limited_transmit", why);
+        self.recovery(recovery, sack);
+        // By the route and not as the namespace's default, which may only be an algorithm that everybody is allowed.
+        self.settings.metrics.congestion_control = Some(socket::kernel_name(controller).to_owned());
+        self.rto(rto);
+        self.delayed_ack(delayed_ack);
+        self.settings.socket.no_delay = !nagle;
+        // The rules of the era are those of Tahoe, Reno and NewReno alone.
+        let is_of_the_era = matches!(recovery, Recovery::Tahoe | Recovery::Reno | Recovery::NewReno);
+        let why = "recovery follows RFC 6582 and halves what is in flight";
+        self.note(is_of_the_era && *era != EraRules::RFC, "era", why);
+    }
+
+    fn segments(&mut self, mss: Bytes, headers: Headers) {
+        let taken = mss.clamp(MSS[0], MSS[1]);
+        self.note(taken != mss, "mss", format!("a segment has from {} to {}: {taken}", MSS[0], MSS[1]));
+        self.settings.socket.mss = Some(taken);
+        self.settings.metrics.advertised_mss = Some(taken.get() as u32);
+        self.settings.mtu = (taken.get() + HEADERS) as u32;
+        let why = "packets have their headers, and links carry them";
+        self.note(headers == Headers::Uncounted, "headers", why);
+    }
+
+    fn recovery(&mut self, recovery: Recovery, sack: bool) {
+        let has_rack = recovery == Recovery::RackTlp;
+        self.sysctl("net.ipv4.tcp_recovery", u8::from(has_rack));
+        // 3: tail-loss probes.
+        self.sysctl("net.ipv4.tcp_early_retrans", if has_rack { 3 } else { 0 });
+        // F-RTO (RFC 5682) belongs to no personality but that of today's Linux.
+        self.sysctl("net.ipv4.tcp_frto", if has_rack { 2 } else { 0 });
+        let instead = match recovery {
+            Recovery::Tahoe => Some("there is no Tahoe: fast retransmit is followed by fast recovery, as in NewReno"),
+            Recovery::Reno => Some("there is no Reno: fast recovery lasts until all that was sent is acknowledged"),
+            Recovery::NewReno if sack => {
+                Some("with selective acknowledgements losses are repaired from their scoreboard")
+            }
+            Recovery::Sack | Recovery::RackTlp if !sack => {
+                Some("without selective acknowledgements losses are repaired as in NewReno")
+            }
+            Recovery::NewReno | Recovery::Sack | Recovery::RackTlp => None,
+        };
+        self.note(instead.is_some(), "recovery", instead.unwrap_or_default());
+    }
+
+    fn rto(&mut self, rto: &RtoPolicy) {
+        let RtoPolicy { tick, heartbeat, initial, min, min_on_variance, max, backoff_max } = *rto;
+        if min <= SOCKET_RTO_MIN_MAX {
+            self.settings.socket.rto_min = Some(min);
+            self.sysctl("net.ipv4.tcp_rto_min_us", (min.as_nanos() / 1_000).max(1));
+        } else {
+            self.settings.metrics.rto_min = Some(min);
+        }
+        let taken = max.clamp(RTO_MAX[0], RTO_MAX[1]);
+        self.note(taken != max, "rto_max", format!("the largest time-out is from 1 s to 120 s: {taken}"));
+        self.settings.socket.rto_max = Some(taken);
+        self.sysctl("net.ipv4.tcp_rto_max_ms", taken.as_nanos() / 1_000_000);
+        let coarse = Duration::from_millis(4);
+        self.note(tick > coarse, "rto_tick", "round trips are measured in microseconds");
+        self.note(heartbeat, "rto_heartbeat", "timers end when they are due, within the kernel's tick");
+        let why = "the first time-out is 1 s, or 3 s if the SYN was sent again";
+        self.note(initial != Duration::from_secs(1), "rto_initial", why);
+        let why = "the minimum bounds the variance term: RTO = SRTT + max(minimum, 4 RTTVAR)";
+        self.note(!min_on_variance, "rto_min_on_variance", why);
+        // 2^15 is more than any 120 s allow.
+        self.note(backoff_max < 1 << 7, "rto_backoff_max", "time-outs double up to the largest one");
+    }
+
+    fn delayed_ack(&mut self, delayed_ack: &DelayedAck) {
+        let DelayedAck { segments, timeout, heartbeat, gap_fill_at_once, out_of_order_at_once } = *delayed_ack;
+        self.settings.metrics.quick_ack = segments == 1;
+        self.note(segments > 2, "delayed_ack", "every second full segment is acknowledged at once");
+        if segments > 1 {
+            let taken = timeout.min(DELAYED_ACK_MAX);
+            self.note(taken != timeout, "delayed_ack_timeout", "an acknowledgement waits 200 ms at most");
+            self.settings.socket.delayed_ack_max = Some(taken);
+            self.note(heartbeat, "delayed_ack_heartbeat", "each delay has a timer of its own");
+        }
+        let why = "a segment that fills a gap is acknowledged at once";
+        self.note(!gap_fill_at_once, "delayed_ack_gap_fill_at_once", why);
+        let why = "a segment out of order is acknowledged at once";
+        self.note(!out_of_order_at_once, "delayed_ack_out_of_order_at_once", why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value<'a>(settings: &'a Settings, name: &str) -> Option<&'a str> {
+        settings.sysctls.iter().find(|setting| setting.name == name).map(|setting| setting.value.as_str())
+    }
+
+    #[test]
+    fn the_linux_of_today_maps_without_remainder() {
+        let (settings, unmapped) = map(&Personality::linux());
+        assert_eq!(unmapped, []);
+        assert_eq!(settings.metrics.initial_window_segments, Some(10));
+        assert_eq!(settings.socket.rto_min, Some(Duration::from_millis(200)));
+        assert_eq!(value(&settings, "net.ipv4.tcp_recovery"), Some("1"));
+        assert_eq!(settings.metrics.congestion_control.as_deref(), Some("cubic"));
+        assert_eq!(settings.mtu, 1_500);
+    }
+
+    #[test]
+    fn what_the_kernel_cannot_be_of_1996_is_said() {
+        let (settings, unmapped) = map(&Personality::bsd_reno_1996());
+        let options: Vec<&str> = unmapped.iter().map(|unmapped| unmapped.option).collect();
+        for expected in ["recovery", "era", "rto_tick", "rto_initial", "limited_transmit", "abc_limit_segments"] {
+            assert!(options.contains(&expected), "{expected} is not among {options:?}");
+        }
+        assert_eq!(settings.metrics.initial_window_segments, Some(1));
+        assert_eq!(settings.metrics.rto_min, Some(Duration::from_secs(1)), "a socket cannot be told more than 200 ms");
+        assert_eq!(value(&settings, "net.ipv4.tcp_sack"), Some("0"));
+    }
+
+    #[test]
+    fn every_acknowledgement_at_once_is_an_option_of_the_route() {
+        let mut personality = Personality::linux();
+        personality.delayed_ack.segments = 1;
+        let (settings, unmapped) = map(&personality);
+        assert!(settings.metrics.quick_ack && unmapped.is_empty());
+        assert_eq!(settings.socket.delayed_ack_max, None);
+    }
+
+    #[test]
+    fn a_segment_size_beyond_the_kernel_s_is_brought_within_it_and_said() {
+        let (settings, unmapped) = map(&Personality { mss: Bytes::new(50), ..Personality::linux() });
+        assert_eq!(settings.socket.mss, Some(Bytes::new(88)));
+        assert_eq!(unmapped.len(), 1);
+        assert!(unmapped[0].option == "mss" && unmapped[0].why.contains("88"), "{unmapped:?}");
+    }
+}
