@@ -5,14 +5,17 @@
 //! nothing in it.
 #![cfg(target_os = "linux")]
 
+pub mod clock;
 pub mod device;
 mod error;
 mod netlink;
 pub mod netns;
 pub mod personality;
+pub mod reactor;
 pub mod route;
 pub mod socket;
 pub mod sysctl;
+pub mod tun;
 
 pub use error::Error;
 pub use netlink::Netlink;

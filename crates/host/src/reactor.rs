@@ -1,0 +1,253 @@
+//! The driver in real time: any [`Node`] against the clock, with the bytes of packets attached.
+//!
+//! A packet read from a device becomes a packet of the engine, and its bytes stay in a buffer that its `id` names. The
+//! engine's deadlines become wake-ups. Between two wake-ups the engine's time does not stand still: each deadline is
+//! settled at its own time, in order, however late the machine was, so a late wake-up delays what it delivers and
+//! distorts nothing else. A packet from outside arrives when it is read.
+//!
+//! A world in virtual time and this reactor under a clock of its own making do the same, packet by packet.
+
+mod address;
+mod buffers;
+mod linux;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::ops::ControlFlow;
+
+use headend_engine::node::{Node, Port, Step};
+use headend_engine::packet::{Body, Endpoint, Packet};
+use headend_engine::time::{Duration, Time, earlier};
+
+use crate::error::Error;
+
+pub use address::{Addresses, Attachment, Destination};
+use buffers::Buffers;
+pub use linux::{Devices, Stop};
+pub use report::{Lateness, Limits, PortCounts, Report, Strain};
+
+/// Packets read from a device before the others have their turn.
+const BATCH: usize = 64;
+
+/// What a reactor runs against: a clock, and a device at each of the node's ports that has one.
+pub trait Outside {
+    /// The time now. It never runs backwards.
+    fn now(&mut self) -> Time;
+
+    /// Waits until `until`, or until a device has packets if `packets` are wanted, or until it shall stop; does not wait
+    /// if `until` has passed, but looks.
+    fn wait(&mut self, until: Option<Time>, packets: bool) -> Result<Woken, Error>;
+
+    /// Reads a packet from the device at `port` into `buffer` and returns its length; `None` if there is none now.
+    fn read(&mut self, port: Port, buffer: &mut [u8]) -> Result<Option<usize>, Error>;
+
+    /// Gives a packet to the device at `port`; false if it would not take it.
+    fn write(&mut self, port: Port, packet: &[u8]) -> Result<bool, Error>;
+
+    /// Packets that devices have dropped so far because nobody read them in time.
+    fn dropped(&mut self) -> Result<u64, Error>;
+}
+
+/// Why a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// The time has come, or there are packets.
+    Up,
+    /// It shall stop.
+    Stop,
+}
+
+/// Looks at every packet that enters or leaves.
+pub trait Tap: Send {
+    /// A packet passed `port` at `time`: into the node if `inward`, out of it otherwise.
+    fn packet(&mut self, time: Time, port: Port, inward: bool, bytes: &[u8]);
+}
+
+/// Runs a node against the clock.
+pub struct Reactor<N> {
+    node: N,
+    /// By port; `None` where there is no device, and what leaves there is gone.
+    attachments: Vec<Option<Attachment>>,
+    tap: Option<Box<dyn Tap>>,
+    buffers: Buffers,
+    /// The engine's time: that of the last call to the node.
+    now: Time,
+    /// When the node wants to be polled.
+    wake: Option<Time>,
+    books: report::Books,
+}
+
+impl<N: Node> Reactor<N> {
+    /// A reactor for `node`, with what is attached at each of its ports, by number.
+    pub fn new(node: N, attachments: Vec<Option<Attachment>>, limits: Limits) -> Reactor<N> {
+        Reactor {
+            node,
+            buffers: Buffers::new(limits.packet_bytes_max, limits.buffers_max),
+            books: report::Books::new(attachments.len(), limits),
+            attachments,
+            tap: None,
+            now: Time::ZERO,
+            wake: Some(Time::ZERO),
+        }
+    }
+
+    /// Shows every packet that passes to `tap`.
+    pub fn tap(&mut self, tap: Box<dyn Tap>) {
+        self.tap = Some(tap);
+    }
+
+    /// The node.
+    pub fn node(&self) -> &N {
+        &self.node
+    }
+
+    /// Takes the reactor apart.
+    pub fn into_node(self) -> N {
+        self.node
+    }
+
+    /// Buffers in which packets wait that are inside the node, or that were when their records of discards were last
+    /// taken.
+    pub fn buffers_held(&self) -> usize {
+        self.buffers.held()
+    }
+
+    /// Runs until `outside` says stop or `report` breaks. `report` is called every `interval`, and once at the end, with
+    /// the time, the node and what was counted.
+    pub fn run(
+        &mut self,
+        outside: &mut impl Outside,
+        interval: Duration,
+        report: &mut dyn FnMut(&mut N, &Report) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let mut next_report = outside.now() + interval;
+        loop {
+            let until = earlier(self.wake, Some(next_report));
+            let woken = outside.wait(until, self.has_room())?;
+            let now = outside.now();
+            if let Some(due) = until.filter(|&due| due <= now) {
+                self.books.woke(now.since(due));
+            }
+            // What is due before now leaves first; at this very instant, arrivals come before anything else.
+            self.advance_before(now, outside)?;
+            if woken != Woken::Stop {
+                self.read_all(outside)?;
+            }
+            let now = outside.now();
+            self.advance_before(now + Duration::from_nanos(1), outside)?;
+            if woken == Woken::Stop || now >= next_report {
+                let dropped = outside.dropped()?;
+                self.reclaim();
+                let summary = self.books.report(now, dropped, self.buffers.held());
+                if report(&mut self.node, &summary).is_break() || woken == Woken::Stop {
+                    return Ok(());
+                }
+                next_report = next_report.max(now) + interval;
+            }
+        }
+    }
+
+    /// Takes a batch of packets from each device.
+    fn read_all(&mut self, outside: &mut impl Outside) -> Result<(), Error> {
+        for index in 0..self.attachments.len() {
+            if self.attachments[index].is_none() {
+                continue;
+            }
+            for _ in 0..BATCH {
+                if !self.read(Port(index as u16), outside)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a packet from a device; false if there was none.
+    fn read(&mut self, port: Port, outside: &mut impl Outside) -> Result<bool, Error> {
+        if !self.has_room() {
+            self.books.full();
+            return Ok(false);
+        }
+        let (id, buffer) = self.buffers.take();
+        let Some(len) = outside.read(port, buffer)? else {
+            self.buffers.put_back(id);
+            return Ok(false);
+        };
+        let arrived = outside.now();
+        let bytes = &self.buffers.bytes(id)[..len];
+        if let Some(tap) = &mut self.tap {
+            tap.packet(arrived, port, true, bytes);
+        }
+        let attachment = self.attachments[usize::from(port.0)].as_ref().expect("only devices are read");
+        let Some(to) = attachment.destination(bytes) else {
+            self.books.stray(port);
+            self.buffers.put_back(id);
+            return Ok(true);
+        };
+        self.books.entered(port, len);
+        let end = |node| Endpoint { node, port: 0 };
+        let packet = Packet { id, src: end(attachment.node), dst: end(to), len: len as u32, body: Body::Opaque };
+        self.buffers.set_len(id, len);
+        self.advance_before(arrived, outside)?;
+        self.now = self.now.max(arrived);
+        self.node.receive(self.now, port, &packet);
+        self.settle(outside)?;
+        Ok(true)
+    }
+
+    /// Polls the node at each of its deadlines before `end`.
+    fn advance_before(&mut self, end: Time, outside: &mut impl Outside) -> Result<(), Error> {
+        while let Some(wake) = self.wake
+            && wake < end
+        {
+            self.now = self.now.max(wake);
+            self.settle(outside)?;
+        }
+        Ok(())
+    }
+
+    /// Polls the node until it waits.
+    fn settle(&mut self, outside: &mut impl Outside) -> Result<(), Error> {
+        loop {
+            match self.node.poll(self.now) {
+                Step::Send(port, packet) => self.deliver(port, &packet, outside)?,
+                Step::Wait(wake) => {
+                    self.wake = wake;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn deliver(&mut self, port: Port, packet: &Packet, outside: &mut impl Outside) -> Result<(), Error> {
+        let bytes = self.buffers.packet(packet.id);
+        let now = outside.now();
+        let is_taken = match self.attachments.get(usize::from(port.0)) {
+            Some(Some(_)) => outside.write(port, bytes)?,
+            _ => false,
+        };
+        if let Some(tap) = &mut self.tap {
+            tap.packet(now, port, false, bytes);
+        }
+        self.books.left(port, bytes.len(), is_taken, now.since(self.now));
+        self.buffers.put_back(packet.id);
+        Ok(())
+    }
+
+    /// Whether there is a buffer for another packet; asks for those of discarded packets before it says no.
+    fn has_room(&mut self) -> bool {
+        if self.buffers.has_spare() {
+            return true;
+        }
+        self.reclaim();
+        self.buffers.has_room()
+    }
+
+    /// Frees the buffers of packets that will not arrive.
+    fn reclaim(&mut self) {
+        let discards = self.buffers.discards();
+        self.node.take_discards(discards);
+        self.buffers.put_back_discarded();
+    }
+}

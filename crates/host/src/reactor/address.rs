@@ -1,0 +1,70 @@
+//! Which node a packet from outside is for.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+/// Addresses and the numbers of the nodes that have them.
+pub type Addresses = BTreeMap<IpAddr, u16>;
+
+/// What is at a port of the reactor's node.
+#[derive(Clone, Debug)]
+pub struct Attachment {
+    /// The number of the node in whose place the device is: the source of what it sends.
+    pub node: u16,
+    /// Where its packets go.
+    pub to: Destination,
+}
+
+/// Where the packets of a device go.
+#[derive(Clone, Debug)]
+pub enum Destination {
+    /// To this node, whatever their addresses: the device is one end of a path.
+    Always(u16),
+    /// To the node that has the packet's destination address. All nodes in it must be within reach; a packet for any
+    /// other address is counted as a stray and goes nowhere.
+    Of(Arc<Addresses>),
+}
+
+impl Attachment {
+    /// The number of the node that `packet` is for; `None` if there is none.
+    pub(super) fn destination(&self, packet: &[u8]) -> Option<u16> {
+        match &self.to {
+            Destination::Always(node) => Some(*node),
+            Destination::Of(addresses) => addresses.get(&destination_address(packet)?).copied(),
+        }
+    }
+}
+
+/// The destination address of an IP packet: RFC 791 s3.1, RFC 8200 s3.
+fn destination_address(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(packet.get(16..20)?).ok()?).into()),
+        6 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(packet.get(24..40)?).ok()?).into()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_goes_to_the_node_that_has_its_address_and_a_stray_goes_nowhere() {
+        let v4 = Ipv4Addr::new(10, 0, 2, 1);
+        let v6 = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 7);
+        let addresses = Arc::new(Addresses::from([(v4.into(), 2), (v6.into(), 7)]));
+        let attachment = Attachment { node: 0, to: Destination::Of(addresses) };
+        let mut packet_v4 = vec![0x45; 20];
+        packet_v4[16..].copy_from_slice(&v4.octets());
+        let mut packet_v6 = vec![0x60; 40];
+        packet_v6[24..].copy_from_slice(&v6.octets());
+        assert_eq!(attachment.destination(&packet_v4), Some(2));
+        assert_eq!(attachment.destination(&packet_v6), Some(7));
+        packet_v4[19] = 9;
+        for stray in [&packet_v4[..], &packet_v4[..19], &packet_v6[..39], &[0x10; 40], &[]] {
+            assert_eq!(attachment.destination(stray), None);
+        }
+        assert_eq!(Attachment { node: 0, to: Destination::Always(5) }.destination(&[]), Some(5));
+    }
+}

@@ -1,0 +1,90 @@
+//! The bytes of the packets that are inside the node. A packet's `id` is the number of its buffer, so nothing is looked
+//! up; buffers are used again, so nothing is allocated once there are enough.
+
+use headend_engine::link::Discard;
+
+pub(super) struct Buffers {
+    buffers: Vec<Buffer>,
+    free: Vec<u32>,
+    packet_bytes_max: usize,
+    buffers_max: usize,
+    /// Packets that will not arrive, on their way to `free`.
+    discards: Vec<Discard>,
+}
+
+struct Buffer {
+    bytes: Box<[u8]>,
+    len: usize,
+    is_held: bool,
+}
+
+impl Buffers {
+    pub(super) fn new(packet_bytes_max: usize, buffers_max: usize) -> Buffers {
+        Buffers { buffers: Vec::new(), free: Vec::new(), packet_bytes_max, buffers_max, discards: Vec::new() }
+    }
+
+    /// Buffers in use.
+    pub(super) fn held(&self) -> usize {
+        self.buffers.len() - self.free.len()
+    }
+
+    /// Whether a buffer is free already.
+    pub(super) fn has_spare(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Whether another can be had.
+    pub(super) fn has_room(&self) -> bool {
+        self.has_spare() || self.buffers.len() < self.buffers_max
+    }
+
+    /// A buffer to read into, and the id of the packet that will be in it. There must be room.
+    pub(super) fn take(&mut self) -> (u64, &mut [u8]) {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.buffers.push(Buffer { bytes: vec![0; self.packet_bytes_max].into(), len: 0, is_held: false });
+            self.buffers.len() as u32 - 1
+        });
+        let buffer = &mut self.buffers[index as usize];
+        buffer.is_held = true;
+        (u64::from(index), &mut buffer.bytes)
+    }
+
+    /// The whole buffer of `id`.
+    pub(super) fn bytes(&self, id: u64) -> &[u8] {
+        &self.buffers[id as usize].bytes
+    }
+
+    /// Notes how long the packet in the buffer is.
+    pub(super) fn set_len(&mut self, id: u64, len: usize) {
+        self.buffers[id as usize].len = len;
+    }
+
+    /// The packet in the buffer.
+    pub(super) fn packet(&self, id: u64) -> &[u8] {
+        let buffer = &self.buffers[id as usize];
+        &buffer.bytes[..buffer.len]
+    }
+
+    /// Gives a buffer back.
+    pub(super) fn put_back(&mut self, id: u64) {
+        let buffer = &mut self.buffers[id as usize];
+        assert!(
+            buffer.is_held,
+            "buffer {id} is given back twice: a node has sent or discarded a packet it did not have"
+        );
+        buffer.is_held = false;
+        self.free.push(id as u32);
+    }
+
+    /// Where to put the records of packets that will not arrive.
+    pub(super) fn discards(&mut self) -> &mut Vec<Discard> {
+        &mut self.discards
+    }
+
+    /// Gives back the buffers of those.
+    pub(super) fn put_back_discarded(&mut self) {
+        while let Some(discard) = self.discards.pop() {
+            self.put_back(discard.packet.id);
+        }
+    }
+}

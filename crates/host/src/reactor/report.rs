@@ -1,0 +1,238 @@
+//! What a reactor counts: packets by port, how late it was, and whether the machine could not keep up.
+
+use hdrhistogram::Histogram;
+use headend_engine::node::Port;
+use headend_engine::time::{Duration, Time};
+
+/// What a reactor may use, and from when on it calls itself late.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest packet: the devices' MTU.
+    pub packet_bytes_max: usize,
+    /// Most packets inside at any time. Beyond, none is read, and the devices drop what they cannot keep.
+    pub buffers_max: usize,
+    /// A delivery that is later than this is late.
+    pub late: Duration,
+    /// Of a thousand deliveries in an interval, so many may be late.
+    pub late_per_mille_max: u64,
+    /// No delivery may be later than this.
+    pub latest: Duration,
+}
+
+impl Limits {
+    /// For devices with this MTU: half a gigabyte of buffers; deliveries more than 1 ms late are late, and with one in a
+    /// hundred of them, or any by more than 100 ms, half of the shortest usual RTO, the machine has not kept up.
+    pub fn for_mtu(mtu: u32) -> Limits {
+        const BUFFER_BYTES_MAX: usize = 512 << 20;
+        let packet_bytes_max = (mtu as usize).max(64);
+        Limits {
+            packet_bytes_max,
+            buffers_max: BUFFER_BYTES_MAX / packet_bytes_max,
+            late: Duration::from_millis(1),
+            late_per_mille_max: 10,
+            latest: Duration::from_millis(100),
+        }
+    }
+}
+
+/// How late something was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lateness {
+    /// How many times it happened.
+    pub count: u64,
+    /// Half of them were no later.
+    pub p50: Duration,
+    /// 99 in 100 were no later.
+    pub p99: Duration,
+    /// None was later.
+    pub max: Duration,
+}
+
+/// What passed a port since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounts {
+    /// Packets that came in.
+    pub entered: u64,
+    /// Their bytes.
+    pub entered_bytes: u64,
+    /// Packets that left.
+    pub left: u64,
+    /// Their bytes.
+    pub left_bytes: u64,
+    /// Packets for addresses that nobody has.
+    pub strays: u64,
+    /// Packets that left and that the device would not take.
+    pub refused: u64,
+}
+
+/// Signs that the machine could not keep up with the model, since the start. All zero if it could.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Strain {
+    /// Packets that devices dropped because they were not read in time.
+    pub dropped: u64,
+    /// Packets that a device would not take.
+    pub refused: u64,
+    /// Times that no packet could be read for want of a buffer.
+    pub full: u64,
+    /// Intervals with too many late deliveries, or with one that was much too late.
+    pub late_intervals: u64,
+    /// Late deliveries in those.
+    pub late: u64,
+}
+
+impl Strain {
+    /// Whether the machine kept up.
+    pub fn is_none(&self) -> bool {
+        *self == Strain::default()
+    }
+}
+
+/// What a reactor has counted.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// When.
+    pub now: Time,
+    /// By port, since the start.
+    pub ports: Vec<PortCounts>,
+    /// Wake-ups for a deadline, in this interval.
+    pub wakeups: Lateness,
+    /// Deliveries against the engine's time, in this interval: wake-ups, and what else took time.
+    pub deliveries: Lateness,
+    /// Wake-ups since the start.
+    pub wakeups_all: Lateness,
+    /// Deliveries since the start.
+    pub deliveries_all: Lateness,
+    /// Whether the machine kept up, since the start.
+    pub strain: Strain,
+    /// Packets inside.
+    pub inside: usize,
+}
+
+/// The books of a reactor.
+pub(super) struct Books {
+    ports: Vec<PortCounts>,
+    wakeups: Record,
+    deliveries: Record,
+    /// Late deliveries in this interval.
+    late: u64,
+    strain: Strain,
+    limits: Limits,
+}
+
+/// Lateness in this interval and since the start.
+struct Record {
+    interval: Latenesses,
+    all: Latenesses,
+}
+
+struct Latenesses {
+    /// In nanoseconds.
+    histogram: Histogram<u64>,
+    max: Duration,
+}
+
+impl Books {
+    pub(super) fn new(ports: usize, limits: Limits) -> Books {
+        Books {
+            ports: vec![PortCounts::default(); ports],
+            wakeups: Record::new(),
+            deliveries: Record::new(),
+            late: 0,
+            strain: Strain::default(),
+            limits,
+        }
+    }
+
+    pub(super) fn woke(&mut self, late: Duration) {
+        self.wakeups.add(late);
+    }
+
+    pub(super) fn full(&mut self) {
+        self.strain.full += 1;
+    }
+
+    pub(super) fn stray(&mut self, port: Port) {
+        self.port(port).strays += 1;
+    }
+
+    pub(super) fn entered(&mut self, port: Port, len: usize) {
+        let counts = self.port(port);
+        counts.entered += 1;
+        counts.entered_bytes += len as u64;
+    }
+
+    pub(super) fn left(&mut self, port: Port, len: usize, is_taken: bool, late: Duration) {
+        self.deliveries.add(late);
+        self.late += u64::from(late > self.limits.late);
+        let Some(counts) = self.ports.get_mut(usize::from(port.0)) else { return };
+        counts.left += 1;
+        counts.left_bytes += len as u64;
+        if !is_taken {
+            counts.refused += 1;
+            self.strain.refused += 1;
+        }
+    }
+
+    /// Ends the interval.
+    pub(super) fn report(&mut self, now: Time, dropped: u64, inside: usize) -> Report {
+        let (wakeups, wakeups_all) = self.wakeups.end();
+        let (deliveries, deliveries_all) = self.deliveries.end();
+        let is_late = self.late * 1_000 > deliveries.count * self.limits.late_per_mille_max;
+        if is_late || deliveries.max > self.limits.latest {
+            self.strain.late_intervals += 1;
+            self.strain.late += self.late;
+        }
+        self.late = 0;
+        self.strain.dropped = dropped;
+        Report {
+            now,
+            ports: self.ports.clone(),
+            wakeups,
+            deliveries,
+            wakeups_all,
+            deliveries_all,
+            strain: self.strain,
+            inside,
+        }
+    }
+
+    fn port(&mut self, port: Port) -> &mut PortCounts {
+        &mut self.ports[usize::from(port.0)]
+    }
+}
+
+impl Record {
+    fn new() -> Record {
+        Record { interval: Latenesses::new(), all: Latenesses::new() }
+    }
+
+    #[inline]
+    fn add(&mut self, late: Duration) {
+        self.interval.histogram.saturating_record(late.as_nanos());
+        self.interval.max = self.interval.max.max(late);
+    }
+
+    /// Ends the interval: what it was, and all.
+    fn end(&mut self) -> (Lateness, Lateness) {
+        let interval = self.interval.lateness();
+        self.all.histogram.add(&self.interval.histogram).expect("both have the same bounds");
+        self.all.max = self.all.max.max(interval.max);
+        self.interval.histogram.reset();
+        self.interval.max = Duration::ZERO;
+        (interval, self.all.lateness())
+    }
+}
+
+impl Latenesses {
+    /// 1 ns to a minute, to a thousandth of the value; later than a minute is a minute.
+    fn new() -> Latenesses {
+        const MAX_NS: u64 = 60_000_000_000;
+        let histogram = Histogram::new_with_bounds(1, MAX_NS, 3).expect("these bounds and digits are allowed");
+        Latenesses { histogram, max: Duration::ZERO }
+    }
+
+    fn lateness(&self) -> Lateness {
+        let quantile = |q| Duration::from_nanos(self.histogram.value_at_quantile(q)).min(self.max);
+        Lateness { count: self.histogram.len(), p50: quantile(0.5), p99: quantile(0.99), max: self.max }
+    }
+}

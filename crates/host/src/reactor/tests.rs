@@ -1,0 +1,225 @@
+//! A reactor whose clock and devices are made up: nothing waits for real.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use headend_engine::graph::Graph;
+use headend_engine::link::Link;
+use headend_engine::link::loss::List;
+use headend_engine::link::queue::DropTail;
+use headend_engine::link::service::Constant;
+use headend_engine::units::Rate;
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+/// Packets at known times, and a clock that moves from one event to the next, each time a little late.
+struct Script {
+    now: Time,
+    end: Time,
+    /// How late each wait ends.
+    late: Duration,
+    /// Packets to come, in order: when, at which port, and their bytes.
+    coming: VecDeque<(Time, Port, Vec<u8>)>,
+    /// Packets that were written: when, at which port, and their bytes.
+    gone: Vec<(Time, Port, Vec<u8>)>,
+    waits: u64,
+    refuses: bool,
+}
+
+impl Script {
+    fn new(coming: impl IntoIterator<Item = (u64, u16, Vec<u8>)>) -> Script {
+        let coming = coming.into_iter().map(|(ms, port, bytes)| (Time::from_nanos(ms * MS), Port(port), bytes));
+        Script {
+            now: Time::ZERO,
+            end: Time::from_nanos(10_000 * MS),
+            late: Duration::ZERO,
+            coming: coming.collect(),
+            gone: Vec::new(),
+            waits: 0,
+            refuses: false,
+        }
+    }
+}
+
+impl Outside for Script {
+    fn now(&mut self) -> Time {
+        self.now
+    }
+
+    fn wait(&mut self, until: Option<Time>, packets: bool) -> Result<Woken, Error> {
+        self.waits += 1;
+        let packet = self.coming.front().filter(|_| packets).map(|&(time, ..)| time);
+        let event = earlier(until, packet).unwrap_or(self.end).min(self.end);
+        if event > self.now {
+            self.now = event + self.late;
+        }
+        Ok(if self.now >= self.end { Woken::Stop } else { Woken::Up })
+    }
+
+    fn read(&mut self, port: Port, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
+        let now = self.now;
+        if !self.coming.front().is_some_and(|&(time, at, _)| time <= now && at == port) {
+            return Ok(None);
+        }
+        let (_, _, bytes) = self.coming.pop_front().expect("just seen");
+        buffer[..bytes.len()].copy_from_slice(&bytes);
+        Ok(Some(bytes.len()))
+    }
+
+    fn write(&mut self, port: Port, packet: &[u8]) -> Result<bool, Error> {
+        self.gone.push((self.now, port, packet.to_vec()));
+        Ok(!self.refuses)
+    }
+
+    fn dropped(&mut self) -> Result<u64, Error> {
+        Ok(0)
+    }
+}
+
+/// A link of 8 Mbit/s and 10 ms from port 0 to port 1: a byte takes a microsecond.
+fn link(queue_packets: u64, lost: Vec<u64>) -> Graph<Link> {
+    let loss = Box::new(List::new(lost));
+    let queue = Box::new(DropTail::packets(queue_packets));
+    let service = Box::new(Constant::new(Rate::mbit(8)));
+    let mut link = Link::new(queue, service, Some(loss), Duration::from_millis(10));
+    link.record_discards();
+    let mut graph = Graph::new();
+    let node = graph.add(link);
+    graph.expose(node, Port(0));
+    graph.expose(node, Port(1));
+    graph
+}
+
+fn reactor(graph: Graph<Link>, limits: Limits) -> Reactor<Graph<Link>> {
+    let attachment = |node, to| Some(Attachment { node, to: Destination::Always(to) });
+    Reactor::new(graph, vec![attachment(0, 1), attachment(1, 0)], limits)
+}
+
+/// Runs to the script's end and returns the last report.
+fn run(reactor: &mut Reactor<Graph<Link>>, script: &mut Script) -> Report {
+    let mut last = None;
+    let mut keep = |_: &mut Graph<Link>, report: &Report| {
+        last = Some(report.clone());
+        ControlFlow::Continue(())
+    };
+    reactor.run(script, Duration::from_secs(1), &mut keep).expect("the script does not fail");
+    last.expect("there is a report at the end")
+}
+
+#[test]
+fn a_packet_leaves_with_its_own_bytes_when_the_engine_says() {
+    let mut script = Script::new([(5, 0, vec![1; 1_000]), (5, 0, vec![2; 500])]);
+    let report = run(&mut reactor(link(9, vec![]), Limits::for_mtu(1_500)), &mut script);
+    // A millisecond of service and ten of propagation; the second after half a millisecond more.
+    let expected = [(16 * MS, vec![1; 1_000]), (16 * MS + MS / 2, vec![2; 500])];
+    assert_eq!(script.gone, expected.map(|(ns, bytes)| (Time::from_nanos(ns), Port(1), bytes)));
+    let counts = [0, 1].map(|port: usize| report.ports[port]);
+    assert_eq!((counts[0].entered, counts[0].entered_bytes, counts[0].left), (2, 1_500, 0));
+    assert_eq!((counts[1].left, counts[1].left_bytes, counts[1].entered), (2, 1_500, 0));
+    assert_eq!((report.deliveries_all.count, report.deliveries_all.max), (2, Duration::ZERO));
+    assert!(report.strain.is_none(), "{report:?}");
+}
+
+#[test]
+fn a_late_wake_up_delays_what_leaves_and_moves_nothing_inside() {
+    // Two packets at once, both waits for their deadlines end 0.2 ms late; the second's place in the link's time does
+    // not suffer from the first's lateness.
+    let mut script = Script::new([(0, 0, vec![1; 1_000]), (0, 0, vec![2; 1_000])]);
+    script.late = Duration::from_micros(200);
+    let report = run(&mut reactor(link(9, vec![]), Limits::for_mtu(1_500)), &mut script);
+    let times: Vec<u64> = script.gone.iter().map(|(time, ..)| time.as_nanos()).collect();
+    assert_eq!(times, [11 * MS + 200_000, 12 * MS + 200_000]);
+    let late = report.deliveries_all;
+    assert_eq!((late.count, late.max), (2, Duration::from_micros(200)));
+    assert!(report.strain.is_none(), "less than 1 ms is not late: {report:?}");
+}
+
+#[test]
+fn too_much_lateness_marks_the_result() {
+    let mut script = Script::new([(0, 0, vec![1; 1_000])]);
+    script.late = Duration::from_millis(2);
+    let report = run(&mut reactor(link(9, vec![]), Limits::for_mtu(1_500)), &mut script);
+    assert_eq!((report.strain.late_intervals, report.strain.late), (1, 1), "{report:?}");
+}
+
+#[test]
+fn a_packet_that_is_read_late_arrives_when_it_is_read() {
+    // The wait for it ends 3 ms late; a deadline of the engine that lay between is settled at its own time.
+    let mut script = Script::new([(0, 0, vec![1; 1_000]), (10, 0, vec![2; 1_000])]);
+    script.late = Duration::from_millis(3);
+    let mut reactor = reactor(link(9, vec![]), Limits::for_mtu(1_500));
+    run(&mut reactor, &mut script);
+    let times: Vec<u64> = script.gone.iter().map(|(time, ..)| time.as_nanos() / MS).collect();
+    // The first was due at 11 and leaves at the wake-up of 13. The second is read then: due at 24, and that is late too.
+    assert_eq!(times, [13, 27]);
+    assert_eq!(reactor.node().nodes()[0].stats().delivered, 2);
+}
+
+#[test]
+fn buffers_of_delivered_dropped_and_lost_packets_are_used_again() {
+    // In each of 500 rounds one packet is served, one waits, one is dropped, and every third to be served is lost.
+    let rounds = 500;
+    let coming = (0..rounds).flat_map(|round| (0..3).map(move |_| (20 * round, 0, vec![0; 1_000])));
+    let lost = (1..=2 * rounds).filter(|number| number % 3 == 0).collect();
+    let mut script = Script::new(coming);
+    script.end = Time::from_nanos(20 * rounds * MS);
+    let mut reactor = reactor(link(1, lost), Limits { buffers_max: 6, ..Limits::for_mtu(1_500) });
+    let report = run(&mut reactor, &mut script);
+    let stats = reactor.node().nodes()[0].stats();
+    assert_eq!((stats.dropped, stats.lost, stats.delivered), (500, 333, 667));
+    assert_eq!((script.gone.len(), report.inside, reactor.buffers_held()), (667, 0, 0));
+    assert!(report.strain.is_none(), "six buffers are enough: {:?}", report.strain);
+}
+
+#[test]
+fn without_a_buffer_nothing_is_read_until_one_is_free_and_the_result_is_marked() {
+    let coming = (0..4).map(|n| (0, 0, vec![n; 1_000]));
+    let mut script = Script::new(coming);
+    let limits = Limits { buffers_max: 2, ..Limits::for_mtu(1_500) };
+    let report = run(&mut reactor(link(9, vec![]), limits), &mut script);
+    let (times, bytes): (Vec<u64>, Vec<u8>) =
+        script.gone.iter().map(|(time, _, bytes)| (time.as_nanos() / MS, bytes[0])).unzip();
+    // Each of the last two is read when a buffer is free again.
+    assert_eq!((times, bytes), (vec![11, 12, 22, 23], vec![0, 1, 2, 3]));
+    assert!(report.strain.full > 0, "{report:?}");
+}
+
+#[test]
+fn strays_and_refused_packets_are_counted_and_their_buffers_are_free() {
+    let mut script = Script::new([(0, 0, vec![0x45; 100]), (1, 1, vec![0x45; 100])]);
+    script.refuses = true;
+    let to = Destination::Of(Arc::new(Addresses::new()));
+    let attachments = vec![Some(Attachment { node: 0, to: Destination::Always(1) }), Some(Attachment { node: 1, to })];
+    let mut reactor = Reactor::new(link(9, vec![]), attachments, Limits::for_mtu(1_500));
+    let report = run(&mut reactor, &mut script);
+    assert_eq!((report.ports[1].strays, report.ports[1].entered), (1, 0));
+    assert_eq!((report.ports[1].left, report.ports[1].refused, report.strain.refused), (1, 1, 1));
+    assert_eq!(reactor.buffers_held(), 0);
+}
+
+#[test]
+fn without_traffic_the_reactor_wakes_for_its_reports_alone() {
+    let mut script = Script::new([]);
+    run(&mut reactor(link(9, vec![]), Limits::for_mtu(1_500)), &mut script);
+    // Ten seconds with a report each second, the first poll, and the stop.
+    assert!(script.waits <= 12, "{} waits", script.waits);
+}
+
+#[test]
+fn a_tap_sees_what_enters_and_what_leaves() {
+    type Packets = Arc<Mutex<Vec<(u64, u16, bool, usize)>>>;
+    struct Seen(Packets);
+    impl Tap for Seen {
+        fn packet(&mut self, time: Time, port: Port, inward: bool, bytes: &[u8]) {
+            self.0.lock().unwrap().push((time.as_nanos() / MS, port.0, inward, bytes.len()));
+        }
+    }
+    let mut script = Script::new([(1, 0, vec![7; 1_000]), (1, 0, vec![7; 1_000])]);
+    let mut reactor = reactor(link(9, vec![1]), Limits::for_mtu(1_500));
+    let seen = Packets::default();
+    reactor.tap(Box::new(Seen(seen.clone())));
+    run(&mut reactor, &mut script);
+    assert_eq!(*seen.lock().unwrap(), [(1, 0, true, 1_000), (1, 0, true, 1_000), (13, 1, false, 1_000)]);
+}
