@@ -86,6 +86,8 @@ impl<N: Node> Graph<N> {
         let ports = &mut self.wires[node];
         let port = usize::from(port.0);
         if ports.len() <= port {
+            // Exactly: most of a large network's nodes are links, with two ports.
+            ports.reserve_exact(port + 1 - ports.len());
             ports.resize(port + 1, Wire::Loose);
         }
         assert!(matches!(ports[port], Wire::Loose), "port {port} of node {node} is wired twice");

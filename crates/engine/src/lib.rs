@@ -12,6 +12,7 @@ pub mod link;
 pub mod node;
 pub mod packet;
 pub mod rng;
+mod room;
 pub mod tcp;
 pub mod time;
 pub mod units;

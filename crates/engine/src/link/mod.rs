@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 
 use crate::node::{Node, Port, Step};
 use crate::packet::Packet;
+use crate::room;
 use crate::time::{Duration, Time};
 use crate::units::Bytes;
 
@@ -235,6 +236,7 @@ impl Link {
         self.serving = Some(InService { entered, finish, len: packet.len() });
         let arrival = finish + self.propagation;
         self.next_arrival = self.next_arrival.min(arrival);
+        room::for_one_more(&mut self.line);
         self.line.push_back((arrival, *packet));
     }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 
 use crate::packet::Packet;
+use crate::room;
 use crate::time::Time;
 use crate::units::Bytes;
 
@@ -88,6 +89,7 @@ impl Queue for DropTail {
             return Some((now, *packet));
         }
         self.bytes = bytes;
+        room::for_one_more(&mut self.waiting);
         self.waiting.push_back((now, *packet));
         None
     }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::room;
 use crate::time::Time;
 
 /// A segment that was sent and is not yet cumulatively acknowledged.
@@ -45,6 +46,7 @@ impl Scoreboard {
     /// Adds a new segment at the end.
     pub(crate) fn push(&mut self, start: u64, end: u64, at: Time) {
         self.bytes += end - start;
+        room::for_one_more(&mut self.segments);
         self.segments.push_back(Sent { start, end, at, retransmitted: false, sacked: false, lost: false });
     }
 
