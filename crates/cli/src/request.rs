@@ -1,6 +1,8 @@
 //! A scenario as a command line asks for it: a file and what to change in it.
 
+use std::panic::resume_unwind;
 use std::path::PathBuf;
+use std::thread;
 
 use clap::Args;
 
@@ -43,7 +45,15 @@ pub(crate) struct Request {
 
 impl Request {
     /// The scenario as asked for, and all its points, checked.
+    ///
+    /// Reads in a thread of its own. Allocators keep what one thread gave back for itself, or for a thread that comes
+    /// after it, as the first worker of a sweep does: of a large scenario 7 KiB a flow with its hosts and links, which
+    /// here would lie idle for the rest of the run.
     pub(crate) fn read(&self) -> Result<(Document, Vec<Point>), Failure> {
+        thread::scope(|scope| scope.spawn(|| self.read_here()).join()).unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    fn read_here(&self) -> Result<(Document, Vec<Point>), Failure> {
         let mut document = Document::load(&self.file)?;
         if let Some(seed) = self.seed {
             document.set("seed", &seed.to_string())?;

@@ -75,6 +75,7 @@ enum Format {
 const TRACED_RUNS_MAX: usize = 1_000;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let stop = stop_on_ctrl_c()?;
     let (document, points) = arguments.request.read()?;
     let folder = arguments.out.as_deref().map(|path| Folder::new(path, arguments.force)).transpose()?;
     let is_traced = arguments.trace || arguments.pcap;
@@ -83,7 +84,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let text = format!("--trace and --pcap hold every run in memory: {runs} runs, at most {TRACED_RUNS_MAX}");
         return Err(Failure::Wrong(text));
     }
-    let mut results = simulate(arguments, &points, folder.as_ref(), is_traced)?;
+    let folder = folder.map(|folder| (folder, scenario_text(arguments, &document)));
+    // A large one takes as much memory as the world that it describes.
+    drop(document);
+    let mut results = simulate(arguments, &points, folder.as_ref().map(|(folder, _)| folder), is_traced, &stop)?;
     if let Some(traces) = &mut results.traces {
         if !arguments.trace {
             (traces.series, traces.packets) = (Table::default(), Table::default());
@@ -92,15 +96,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             traces.captures.clear();
         }
     }
-    if let Some(folder) = &folder {
-        folder.write(&results, &scenario_text(arguments, &document), &meta(&points, &results))?;
+    if let Some((folder, scenario)) = &folder {
+        folder.write(&results, scenario, &meta(&points, &results))?;
     }
     // Traces are in the folder; stdout has what it has without them.
     results.traces = None;
     print(arguments.format, &points, &results)
 }
 
-fn simulate(arguments: &Arguments, points: &[Point], folder: Option<&Folder>, trace: bool) -> Result<Results, Failure> {
+/// What Ctrl-C sets. Asked for before anything large is read: it takes a thread, and the memory that reading leaves
+/// should go to the first worker of the sweep (see [`Request::read`]).
+fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let handler = {
         let stop = stop.clone();
@@ -112,9 +118,19 @@ fn simulate(arguments: &Arguments, points: &[Point], folder: Option<&Folder>, tr
         }
     };
     ctrlc::set_handler(handler).map_err(|error| Failure::Failed(format!("no handler for Ctrl-C: {error}")))?;
+    Ok(stop)
+}
+
+fn simulate(
+    arguments: &Arguments,
+    points: &[Point],
+    folder: Option<&Folder>,
+    trace: bool,
+    stop: &AtomicBool,
+) -> Result<Results, Failure> {
     let part = folder.map(Folder::part);
     let options =
-        Options { threads: arguments.threads, journal: part.as_deref(), resume: arguments.resume, stop: &stop, trace };
+        Options { threads: arguments.threads, journal: part.as_deref(), resume: arguments.resume, stop, trace };
     let mut meter = (!arguments.quiet).then(Meter::new);
     let outcome = sweep::run(points, &options, &mut |at| {
         if let Some(meter) = &mut meter {

@@ -108,20 +108,15 @@ pub(crate) fn run(
     }
     let points = document.points().map_err(wrong)?;
     let seed = points.first().map_or(0, |point| point.scenario.seed);
+    let scenario = document.to_toml();
+    // A large one takes as much memory as the world that it describes.
+    drop(document);
     let found = sweep_points(py, &points, threads, trace, progress.as_ref())?;
     let (series, packets, captures) = match found.traces {
         None => (None, None, Vec::new()),
         Some(traces) => (Some(traces.series), Some(traces.packets), traces.captures),
     };
-    Ok(Results {
-        scenario: document.to_toml(),
-        seed,
-        flows: Some(found.flows),
-        links: Some(found.links),
-        series,
-        packets,
-        captures,
-    })
+    Ok(Results { scenario, seed, flows: Some(found.flows), links: Some(found.links), series, packets, captures })
 }
 
 /// Runs the points without the lock. A signal, or an exception from `progress`, stops the sweep and is raised.

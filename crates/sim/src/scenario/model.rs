@@ -1,5 +1,7 @@
 //! What a scenario says, in the engine's types, with every name resolved.
 
+use std::sync::Arc;
+
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Duration;
 use headend_engine::units::{Bytes, Chance, Rate};
@@ -20,8 +22,8 @@ pub enum NodeKind {
     Host {
         /// The name under which the file asked for the personality.
         personality_name: String,
-        /// That personality with the node's own `tcp` fields applied.
-        personality: Box<Personality>,
+        /// That personality with the node's own `tcp` fields applied; hosts in a row that are alike share it.
+        personality: Arc<Personality>,
     },
     /// Passes packets on.
     Router,

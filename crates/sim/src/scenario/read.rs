@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use headend_engine::tcp::personality::Personality;
 use headend_engine::units::Chance;
@@ -260,7 +261,7 @@ impl<'a> Reader<'a> {
         let mut nodes = Vec::new();
         for (name, section) in root.named("nodes") {
             names.insert(name, nodes.len());
-            nodes.push(self.node(name, &section));
+            nodes.push(self.node(name, &section, nodes.last()));
         }
         let links: Vec<Link> =
             root.named("links").iter().map(|(name, section)| self.link(name, section, &names)).collect();
@@ -296,7 +297,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn node(&self, name: &str, section: &Section<'_>) -> Node {
+    fn node(&self, name: &str, section: &Section<'_>, before: Option<&Node>) -> Node {
         let kind = match section.tag.as_deref() {
             Some("router") => NodeKind::Router,
             _ => {
@@ -314,14 +315,20 @@ impl<'a> Reader<'a> {
                     Personality::linux()
                 });
                 let tcp = section.table_under("tcp", &tcp::SHAPE);
-                let before = self.root.log.count();
+                let mistakes = self.root.log.count();
                 let personality = with_options(base, &tcp);
-                if before == self.root.log.count()
+                if mistakes == self.root.log.count()
                     && let Some(text) = tcp::contradiction(&personality)
                 {
                     section.wrong("tcp", section.place_of("tcp"), Problem::Contradiction(text));
                 }
-                NodeKind::Host { personality_name, personality: Box::new(personality) }
+                let personality = match before {
+                    Some(Node { kind: NodeKind::Host { personality: same, .. }, .. }) if **same == personality => {
+                        same.clone()
+                    }
+                    _ => Arc::new(personality),
+                };
+                NodeKind::Host { personality_name, personality }
             }
         };
         Node { name: name.to_owned(), kind }

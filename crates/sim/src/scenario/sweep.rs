@@ -1,5 +1,7 @@
 //! What to vary: axes of values, and the points that they span.
 
+use std::borrow::Cow;
+
 use super::document::{Data, Document, Table, Value};
 use super::error::{Error, Mistake, Place, Problem};
 use super::fields::{Kind, POINTS_MAX, RUNS_MAX, VALUES_MAX};
@@ -46,20 +48,23 @@ struct Written {
 }
 
 /// A document taken apart: what it says without its sweep, and the sweep.
-struct Plan {
-    base: Document,
+struct Plan<'a> {
+    /// A copy only if there is a sweep to be left out: a large document takes a while and some memory to copy.
+    base: Cow<'a, Document>,
     axes: Vec<Written>,
     /// Where the sweep stands.
     place: Place,
 }
 
-impl Plan {
-    fn new(document: &Document) -> Result<Plan, Error> {
+impl<'a> Plan<'a> {
+    fn new(document: &'a Document) -> Result<Plan<'a>, Error> {
         let place = document.root.get("sweep").map(|value| value.place.clone());
         let place = place.unwrap_or(Place::Line { file: document.name.clone(), line: 0 });
         let axes = axes(document)?;
-        let mut base = document.clone();
-        base.root.0.retain(|(name, _)| name != "sweep");
+        let mut base = Cow::Borrowed(document);
+        if base.root.get("sweep").is_some() {
+            base.to_mut().root.0.retain(|(name, _)| name != "sweep");
+        }
         Ok(Plan { base, axes, place })
     }
 
@@ -76,7 +81,7 @@ impl Plan {
     fn at(&self, choice: &[usize]) -> Result<Scenario, Error> {
         let mut document = self.base.clone();
         for (axis, &value) in self.axes.iter().zip(choice) {
-            document.set_value(&axis.path, &axis.values[value])?;
+            document.to_mut().set_value(&axis.path, &axis.values[value])?;
         }
         read::scenario(&document)
     }
