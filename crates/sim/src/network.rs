@@ -4,6 +4,7 @@
 mod parts;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use headend_engine::cable::{self, Cable};
 use headend_engine::graph::Graph;
@@ -55,7 +56,7 @@ pub enum Piece<H> {
 /// A link of the scenario and where it is in the graph.
 #[derive(Debug)]
 pub(crate) struct WiredLink {
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     /// The nodes that it joins, as the scenario gives them.
     pub(crate) between: [usize; 2],
     pub(crate) place: Place,
@@ -88,11 +89,15 @@ impl Network {
     /// If there are more than 65536 nodes; files cannot have so many.
     pub fn outside(scenario: &Scenario, run: u32) -> Network {
         let seed = scenario.seed.wrapping_add(u64::from(run));
-        let mut network = Network::build(scenario, seed, true, |_, routes| Piece::Router(Router::new(routes)));
+        let mut network = Network::build(scenario, seed, true, |node, topology| {
+            let mut routes = topology.routes(node);
+            routes[node] = Some(topology.own_port(node));
+            Piece::Router(Router::new(routes))
+        });
         for (node, spec) in scenario.nodes.iter().enumerate() {
             if matches!(spec.kind, NodeKind::Host { .. }) {
                 // A host's place is a router that sends out what is for the host, by a port after those of its links.
-                let own = Port(network.topology.neighbours[node].len() as u16);
+                let own = network.topology.own_port(node);
                 network.outside[node] = Some(network.graph.expose(node, own));
             }
         }
@@ -101,25 +106,20 @@ impl Network {
 }
 
 impl<H: Node> Network<H> {
-    /// Wires the scenario's links to its routers and to what `host` makes in each host's place, given its number and
-    /// its ways to the others, itself included at a port of its own after those of its links.
+    /// Wires the scenario's links to its routers and to what `host` makes in each host's place, given its number.
     pub(crate) fn build(
         scenario: &Scenario,
         seed: u64,
         record_discards: bool,
-        mut host: impl FnMut(usize, Routes) -> Piece<H>,
+        mut host: impl FnMut(usize, &Topology) -> Piece<H>,
     ) -> Network<H> {
         assert!(scenario.nodes.len() <= usize::from(u16::MAX) + 1, "addresses are 16 bits long");
         let topology = Topology::of(scenario);
         let mut graph = Graph::new();
         for (node, spec) in scenario.nodes.iter().enumerate() {
-            let mut routes = topology.routes(node);
             graph.add(match &spec.kind {
-                NodeKind::Router => Piece::Router(Router::new(routes)),
-                NodeKind::Host { .. } => {
-                    routes[node] = Some(Port(topology.neighbours[node].len() as u16));
-                    host(node, routes)
-                }
+                NodeKind::Router => Piece::Router(Router::new(topology.routes(node))),
+                NodeKind::Host { .. } => host(node, &topology),
             });
         }
         let links = wire(scenario, seed, record_discards, &mut graph);
@@ -149,7 +149,7 @@ impl<H: Node> Network<H> {
     }
 
     fn ways_of(&self, link: usize) -> Vec<Way<'_>> {
-        let name = self.links[link].name.as_str();
+        let name = &*self.links[link].name;
         let way = move |direction, piece| Way { link: name, direction, piece };
         match self.links[link].place {
             Place::Plain(pieces) => {
@@ -246,6 +246,11 @@ impl Topology {
         routes
     }
 
+    /// The port by which a router in a host's place reaches the host: the one after those of its links.
+    fn own_port(&self, node: usize) -> Port {
+        Port(self.neighbours[node].len() as u16)
+    }
+
     /// Whether a node is a router.
     pub(crate) fn passes_on(&self, node: usize) -> bool {
         self.passes_on[node]
@@ -287,7 +292,7 @@ fn wire<H: Node>(scenario: &Scenario, seed: u64, record_discards: bool, graph: &
                 Place::Cable(index)
             }
         };
-        wired.push(WiredLink { name: link.name.clone(), between: link.between, place });
+        wired.push(WiredLink { name: link.name.as_str().into(), between: link.between, place });
     }
     wired
 }

@@ -3,6 +3,7 @@
 mod folder;
 mod write;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -187,9 +188,9 @@ pub struct FlowRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkRow {
     /// The link's name in the scenario.
-    pub link: String,
+    pub link: Arc<str>,
     /// Which channel of it.
-    pub direction: String,
+    pub direction: Arc<str>,
     /// Packets offered.
     pub arrived: u64,
     /// Packets handed over at the far end.
@@ -259,9 +260,9 @@ fn link_table(runs: &[RunOutcome], swept: &[Swept]) -> Table {
     let rows: Vec<_> = runs.iter().flat_map(|run| run.links.iter().map(move |link| (run, link))).collect();
     let mut names = Interner::default();
     let mut table = Table::of_runs(&rows, swept);
-    let links = rows.iter().map(|(_, link)| names.intern(&link.link)).collect();
+    let links = rows.iter().map(|(_, link)| names.share(&link.link)).collect();
     table.push("link", Column::Text(links));
-    let directions = rows.iter().map(|(_, link)| names.intern(&link.direction)).collect();
+    let directions = rows.iter().map(|(_, link)| names.share(&link.direction)).collect();
     table.push("direction", Column::Text(directions));
     table.counts("arrived", &rows, |(_, link)| link.arrived);
     table.counts("delivered", &rows, |(_, link)| link.delivered);
@@ -284,18 +285,27 @@ fn ratio(of: f64, to: f64) -> f64 {
     if to == 0.0 { f64::NAN } else { of / to }
 }
 
-/// Gives equal texts one allocation. A run has few different names, so a search through a list is quick.
+/// Gives equal texts one allocation.
 #[derive(Debug, Default)]
-pub(crate) struct Interner(Vec<Arc<str>>);
+pub(crate) struct Interner(BTreeSet<Arc<str>>);
 
 impl Interner {
+    /// The first of the texts equal to `text` that was shared.
+    fn share(&mut self, text: &Arc<str>) -> Arc<str> {
+        if let Some(known) = self.0.get(text) {
+            return known.clone();
+        }
+        self.0.insert(text.clone());
+        text.clone()
+    }
+
     /// The shared copy of `text`.
     pub(crate) fn intern(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.0.iter().find(|known| &***known == text) {
+        if let Some(known) = self.0.get(text) {
             return known.clone();
         }
         let fresh: Arc<str> = text.into();
-        self.0.push(fresh.clone());
+        self.0.insert(fresh.clone());
         fresh
     }
 }

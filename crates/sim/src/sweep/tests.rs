@@ -114,7 +114,7 @@ fn a_sweep_over_loss_and_senders_yields_these_very_bytes_in_every_build() {
         .map(|(index, (sender, loss))| {
             let mut scenario = Scenario { runs: 2, ..paper(200_000, percent(loss)) };
             let personality = Personality::named(sender).unwrap();
-            let kind = NodeKind::Host { personality_name: (*sender).into(), personality: Box::new(personality) };
+            let kind = NodeKind::Host { personality_name: (*sender).into(), personality: personality.into() };
             scenario.nodes[0].kind = kind.clone();
             scenario.nodes[2].kind = kind;
             let settings = vec![("sender".into(), (*sender).into()), ("loss".into(), format!("{loss}%"))];

@@ -70,7 +70,7 @@ impl World {
 
     /// Closes the books of every link.
     fn link_rows(&mut self, end: Time) -> Vec<LinkRow> {
-        let mut rows = Vec::new();
+        let mut rows = Vec::with_capacity(2 * self.network.links.len());
         for i in 0..self.network.links.len() {
             for (direction, stats) in self.network.close_books(i, end) {
                 rows.push(link_row(&self.network.links[i].name, direction, &stats));
@@ -104,10 +104,10 @@ fn fault(end: &End) -> Option<&'static str> {
     })
 }
 
-fn link_row(link: &str, direction: String, stats: &Stats) -> LinkRow {
+fn link_row(link: &Arc<str>, direction: String, stats: &Stats) -> LinkRow {
     LinkRow {
-        link: link.into(),
-        direction,
+        link: link.clone(),
+        direction: direction.into(),
         arrived: stats.arrived,
         delivered: stats.delivered,
         dropped: stats.dropped,

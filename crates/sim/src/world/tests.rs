@@ -19,7 +19,7 @@ fn ns_1996() -> Personality {
 }
 
 fn host(name: &str, personality: Personality) -> NodeSpec {
-    let kind = NodeKind::Host { personality_name: "test".into(), personality: Box::new(personality) };
+    let kind = NodeKind::Host { personality_name: "test".into(), personality: personality.into() };
     NodeSpec { name: name.into(), kind }
 }
 
@@ -118,7 +118,7 @@ fn the_cable_is_the_path_of_its_four_links() {
     cable.flows[0].to = 1;
     let (outcome, _) = run(&cable, 0, false);
     assert_eq!(outcome.flows[0], of_links);
-    let names: Vec<&str> = outcome.links.iter().map(|link| link.direction.as_str()).collect();
+    let names: Vec<&str> = outcome.links.iter().map(|link| &*link.direction).collect();
     assert_eq!(names, ["hfc-down", "lan-down", "lan-up", "hfc-up"]);
 }
 
@@ -235,7 +235,7 @@ fn packets_take_the_way_with_the_fewest_links() {
     let (outcome, _) = run(&scenario(nodes, links, vec![bulk("get", 0, 3, 100_000)]), 0, false);
     let carried: Vec<u64> = outcome.links.iter().map(|link| link.arrived).collect();
     assert!(carried[..6].iter().all(|&packets| packets == 0), "{carried:?}");
-    assert_eq!(outcome.links[7].direction, "a->b");
+    assert_eq!(&*outcome.links[7].direction, "a->b");
     assert_eq!(outcome.links[7].delivered, 69);
 }
 
