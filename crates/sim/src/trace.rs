@@ -47,6 +47,13 @@ pub struct RunTrace {
     pub(crate) captures: Vec<(Arc<str>, Capture)>,
 }
 
+impl RunTrace {
+    /// What each host saw: its name and a pcapng file, in the order of the nodes.
+    pub fn into_captures(self) -> impl Iterator<Item = (Arc<str>, Vec<u8>)> {
+        self.captures.into_iter().map(|(host, capture)| (host, capture.into_bytes()))
+    }
+}
+
 /// The state of a sender at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
