@@ -1,10 +1,7 @@
 use std::fs;
 
-use headend_engine::tcp::personality::Personality;
-
 use super::*;
-use crate::results::Table;
-use crate::scenario::{NodeKind, Scenario};
+use crate::scenario::Scenario;
 use crate::world::tests::{paper, percent};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -101,41 +98,4 @@ fn a_scenario_that_cannot_be_built_fails_the_sweep() {
     let mut points = points(1);
     points[1].scenario.links.clear();
     assert!(matches!(run(&points, &options(1), &mut |_| {}), Err(Error::World(world::Error::NoRoute { .. }))));
-}
-
-#[test]
-fn a_sweep_over_loss_and_senders_yields_these_very_bytes_in_every_build() {
-    let senders = ["tahoe-1988", "bsd-reno-1996", "hfc-tuned", "newreno", "sack", "linux"];
-    let losses = [0, 2];
-    let points: Vec<Point> = senders
-        .iter()
-        .flat_map(|sender| losses.map(|loss| (sender, loss)))
-        .enumerate()
-        .map(|(index, (sender, loss))| {
-            let mut scenario = Scenario { runs: 2, ..paper(200_000, percent(loss)) };
-            let personality = Personality::named(sender).unwrap();
-            let kind = NodeKind::Host { personality_name: (*sender).into(), personality: personality.into() };
-            scenario.nodes[0].kind = kind.clone();
-            scenario.nodes[2].kind = kind;
-            let settings = vec![("sender".into(), (*sender).into()), ("loss".into(), format!("{loss}%"))];
-            Point { index, settings, scenario }
-        })
-        .collect();
-    let flows = run(&points, &options(2), &mut |_| {}).unwrap().flows;
-    let transfer_s = flows.column("transfer_s").unwrap().as_f64().unwrap();
-    for (i, rows) in transfer_s.chunks(4).enumerate() {
-        let [clean, again, lossy, _] = rows else { panic!("two losses, two runs each") };
-        assert!(clean == again && (0.1..1.0).contains(clean), "{}: 200 KB take {rows:?}", senders[i]);
-        // Packets are lost before the modem's queue, which can keep the slower Ethernet busy meanwhile.
-        assert!(lossy >= clean, "{}: loss wins no time: {rows:?}", senders[i]);
-        assert!(lossy > clean || senders[i] == "linux", "{}: coarse timers lose time: {rows:?}", senders[i]);
-    }
-    let mut golden = Table::default();
-    for name in ["sender", "loss", "run", "transfer_s", "segments_sent", "retransmits", "timeouts", "fast_retransmits"]
-    {
-        golden.push(name, flows.column(name).unwrap().clone());
-    }
-    let mut text = Vec::new();
-    golden.write_csv(&mut text).unwrap();
-    insta::assert_snapshot!(String::from_utf8(text).unwrap());
 }
