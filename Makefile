@@ -17,12 +17,12 @@ help: ## list the targets
 
 .PHONY: run
 run: native ## set up, build, run the quick edition of the tuning paper and write its report
-	@$(PYTHON) -m headend.papers run tuning --quick --out $(OUT)/report
+	@$(PYTHON) -m headend.papers run tuning --quick --out $(OUT)/report --resume
 	@echo "Open file://$(CURDIR)/$(OUT)/report/index.html"
 
 .PHONY: report
 report: native ## the full edition of the tuning paper: every run the published figures took
-	@$(PYTHON) -m headend.papers run tuning --out $(OUT)/report-full
+	@$(PYTHON) -m headend.papers run tuning --out $(OUT)/report-full --resume
 	@echo "Open file://$(CURDIR)/$(OUT)/report-full/index.html"
 
 .PHONY: test

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, final
 
@@ -36,4 +37,6 @@ def run(
     threads: int | None = None,
     trace: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    resume: bool = False,
 ) -> Results: ...

@@ -21,6 +21,8 @@ def run(
     threads: int | None = None,
     trace: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    resume: bool = False,
 ) -> Result:
     """Simulate a scenario: every point of its sweep, every run, on all cores.
 
@@ -33,15 +35,17 @@ def run(
         threads: Worker threads; as many as there are cores unless given. Results do not depend on it.
         trace: Also record the senders' state, every packet, and captures.
         progress: Called with runs done and runs in all, on this thread.
+        journal: A folder in which each run is kept as soon as it has ended, without its trace; the caller removes it.
+        resume: Take up the runs that are in `journal` instead of refusing to overwrite them.
 
     Returns:
         The tables of results; number columns share the simulator's memory.
 
     Raises:
         ScenarioError: The scenario or a setting is wrong; the message names file, line and field.
-        SimulationError: A simulation could not be run.
+        SimulationError: A simulation could not be run, or the journal does not serve.
         OSError: The file cannot be read.
-        KeyboardInterrupt: Ctrl-C; nothing is kept.
+        KeyboardInterrupt: Ctrl-C; what is not in a journal is lost.
     """
     settings = dict(set or {})
     if runs is not None:
@@ -57,6 +61,8 @@ def run(
         threads,
         trace,
         progress,
+        journal,
+        resume,
     )
     series, packets = native.series(), native.packets()
     return Result(

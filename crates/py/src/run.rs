@@ -1,7 +1,7 @@
 //! Running a sweep for Python: without the interpreter's lock, and with an eye on Ctrl-C.
 
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -74,8 +74,9 @@ fn already_taken() -> PyErr {
 /// Run every point of a scenario's sweep.
 ///
 /// `kind` says what `text` is: "path", "toml" or "json". `settings` and the values of `sweep` are TOML, or plain text.
+/// Finished runs are kept in the folder `journal`; with `resume`, those that are there are not repeated.
 #[pyfunction]
-#[pyo3(signature = (kind, text, settings, sweep, threads=None, trace=false, progress=None))]
+#[pyo3(signature = (kind, text, settings, sweep, threads=None, trace=false, progress=None, journal=None, resume=false))]
 #[allow(clippy::too_many_arguments)] // one for each of `headend.run`
 pub(crate) fn run(
     py: Python<'_>,
@@ -86,6 +87,8 @@ pub(crate) fn run(
     threads: Option<usize>,
     trace: bool,
     progress: Option<Py<PyAny>>,
+    journal: Option<PathBuf>,
+    resume: bool,
 ) -> PyResult<Results> {
     let threads = match threads {
         None => None,
@@ -111,7 +114,9 @@ pub(crate) fn run(
     let scenario = document.to_toml();
     // A large one takes as much memory as the world that it describes.
     drop(document);
-    let found = sweep_points(py, &points, threads, trace, progress.as_ref())?;
+    let stop = AtomicBool::new(false);
+    let options = sweep::Options { threads, journal: journal.as_deref(), resume, stop: &stop, trace };
+    let found = sweep_points(py, &points, &options, &stop, progress.as_ref())?;
     let (series, packets, captures) = match found.traces {
         None => (None, None, Vec::new()),
         Some(traces) => (Some(traces.series), Some(traces.packets), traces.captures),
@@ -123,16 +128,14 @@ pub(crate) fn run(
 fn sweep_points(
     py: Python<'_>,
     points: &[Point],
-    threads: Option<NonZeroUsize>,
-    trace: bool,
+    options: &sweep::Options<'_>,
+    stop: &AtomicBool,
     progress: Option<&Py<PyAny>>,
 ) -> PyResult<results::Results> {
-    let stop = AtomicBool::new(false);
     let mut raised = None;
     let mut looked = Instant::now();
     let ended = py.detach(|| {
-        let options = sweep::Options { threads, journal: None, resume: false, stop: &stop, trace };
-        sweep::run(points, &options, &mut |at: Progress| {
+        sweep::run(points, options, &mut |at: Progress| {
             if raised.is_some() || looked.elapsed() < LOOK_INTERVAL && at.done < at.total {
                 return;
             }

@@ -25,6 +25,7 @@ from headend.papers import reference
 from headend.papers import validate as ns2
 from headend.papers.claim import MeasurementError, interval, number
 from headend.papers.figure import Study
+from headend.papers.kept import Kept, KeptError
 from headend.papers.model import ClaimResult, FigureResult, StudyResult
 from headend.papers.runner import SEED, Runner
 from headend.papers.study import PAPERS, Paper, UnknownFigureError, choose, run_figures
@@ -43,6 +44,7 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the first run.
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Worker threads; as many as cores unless given.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable results on standard output, and nothing else.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the report, written whole or not at all.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Take up the finished runs that an interruption left.")]
 
 errors = Console(stderr=True, highlight=False)
 
@@ -77,16 +79,23 @@ def run(
     threads: Threads = None,
     as_json: Json = False,
     out: Out = None,
+    resume: Resume = False,
 ) -> None:
-    """Run figures, measure their claims and judge them."""
+    """Run figures, measure their claims and judge them.
+
+    Ctrl-C keeps the finished runs beside the report's folder, if there is to be one, for --resume.
+    """
+    if resume and out is None:
+        _wrong("--resume takes up the runs beside a report's folder: say which with --out DIR")
     for paper, figures in _chosen(ids):
-        study = _study(paper, figures, quick=quick, runs=runs, seed=seed, threads=threads)
+        runner = _runner(paper, figures, out, quick=quick, runs=runs, seed=seed, threads=threads, resume=resume)
+        study = _study(paper, figures, runner)
         if as_json:
             print(json.dumps([_claim_row(claim) for claim in study.claims()], indent=1, ensure_ascii=False))
         else:
             show(study, Console(highlight=False))
         if out is not None:
-            _write(study, out)
+            _write(study, out, runner)
 
 
 @app.command()
@@ -97,10 +106,12 @@ def report(
     runs: Runs = None,
     seed: Seed = SEED,
     threads: Threads = None,
+    resume: Resume = False,
 ) -> None:
     """Run a paper whole and write its report, one page for a browser."""
     for chosen, figures in _chosen([paper]):
-        _write(_study(chosen, figures, quick=quick, runs=runs, seed=seed, threads=threads), out)
+        runner = _runner(chosen, figures, out, quick=quick, runs=runs, seed=seed, threads=threads, resume=resume)
+        _write(_study(chosen, figures, runner), out, runner)
 
 
 @app.command()
@@ -121,7 +132,7 @@ def validate(
     for table in tables or ():
         if table not in known:
             _wrong(f"no table is called {table!r}; there are {', '.join(known)}")
-    with _progress("reference rows") as progress, _failures():
+    with _progress("reference rows", 0) as progress, _failures(None):
         runner = Runner(
             paper=paper,
             edition="quick" if quick else "full",
@@ -216,66 +227,112 @@ def _chosen(names: list[str]) -> list[tuple[Paper, list[Study]]]:
         _wrong(str(error))
 
 
-def _study(
-    paper: Paper, figures: list[Study], *, quick: bool, runs: int | None, seed: int, threads: int | None
-) -> StudyResult:
-    with _progress(paper.id) as progress, _failures():
-        runner = Runner(
-            paper=paper.id,
-            edition="quick" if quick else "full",
-            runs_asked=runs,
-            seed=seed,
-            threads=threads,
-            progress=progress,
-        )
+def _runner(
+    paper: Paper,
+    figures: list[Study],
+    out: Path | None,
+    *,
+    quick: bool,
+    runs: int | None,
+    seed: int,
+    threads: int | None,
+    resume: bool,
+) -> Runner:
+    """A runner that keeps finished runs beside the folder of the report."""
+    runner = Runner(paper=paper.id, edition="quick" if quick else "full", runs_asked=runs, seed=seed, threads=threads)
+    if out is not None:
+        names = [figure.id for figure in figures]
+        request = {"paper": paper.id, "figures": names, "edition": runner.edition, "runs": runs, "seed": seed}
+        try:
+            runner.kept = Kept.open(out, request, resume=resume)
+        except KeptError as error:
+            _wrong(str(error))
+        if runner.kept.outdated:
+            errors.print(
+                f"the runs in {escape(str(runner.kept.folder))} were of another request or build: starting anew"
+            )
+    return runner
+
+
+def _study(paper: Paper, figures: list[Study], runner: Runner) -> StudyResult:
+    with _progress(paper.id, len(figures)) as progress, _failures(runner.kept):
+        runner.progress = progress
 
         def done(figure: FigureResult) -> None:
             progress.figure(figure.id)
 
-        return run_figures(paper, figures, runner, "python -m headend.papers " + " ".join(sys.argv[1:]), done)
+        words = [word for word in sys.argv[1:] if word != "--resume"]
+        return run_figures(paper, figures, runner, " ".join(["python -m headend.papers", *words]), done)
 
 
 class _Progress:
-    """One bar for what is being run now."""
+    """One bar for what is being run now, and how many figures are done."""
 
-    def __init__(self, bar: Progress, title: str) -> None:
+    def __init__(self, bar: Progress, title: str, figures: int) -> None:
         self._bar = bar
         self._task = bar.add_task(title, total=None)
+        self._done = 0
+        self._figures = figures
 
     def __call__(self, label: str, done: int, total: int) -> None:
+        if self._figures > 1:
+            label = f"figure {min(self._done + 1, self._figures)} of {self._figures}, {label}"
         self._bar.update(self._task, description=escape(label), completed=done, total=total)
 
     def figure(self, name: str) -> None:
+        self._done += 1
         if not self._bar.console.is_terminal:
-            self._bar.console.print(f"{name} done")
+            self._bar.console.print(f"{name} done, {self._done} of {self._figures}")
 
 
 @contextmanager
-def _progress(title: str) -> Iterator[_Progress]:
+def _progress(title: str, figures: int) -> Iterator[_Progress]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
-        yield _Progress(bar, title)
+        yield _Progress(bar, title, figures)
 
 
 @contextmanager
-def _failures() -> Iterator[None]:
-    """What can go wrong in a study, as a message and exit code 1."""
+def _failures(kept: Kept | None) -> Iterator[None]:
+    """What can go wrong in a study, as a message and exit code 1; what is kept of it, and how to go on."""
     try:
         yield
     except (headend.ScenarioError, headend.SimulationError, MeasurementError, OSError) as error:
         errors.print(f"error: {escape(str(error))}")
+        if kept is not None:
+            _left(kept)
         raise typer.Exit(1) from error
     except KeyboardInterrupt as stop:
-        errors.print("interrupted; nothing was written. Run it again, or a figure at a time: see `list`.")
+        errors.print("interrupted")
+        if kept is not None:
+            _left(kept)
+        else:
+            errors.print("nothing is kept; `run` and `report` keep finished runs beside the folder of --out")
         raise typer.Exit(130) from stop
 
 
-def _write(study: StudyResult, out: Path) -> None:
+def _left(kept: Kept) -> None:
+    runs = kept.runs()
+    if runs == 0:
+        kept.remove()
+        errors.print("no run had finished, so nothing is kept")
+        return
+    errors.print(
+        f"finished runs are kept: {runs:,} in {escape(str(kept.folder))}. To go on, repeat the command with --resume.",
+        soft_wrap=True,
+    )
+
+
+def _write(study: StudyResult, out: Path, runner: Runner) -> None:
     try:
         page = render(study, out)
     except FolderError as error:
         errors.print(f"error: {escape(str(error))}")
+        if runner.kept is not None:
+            _left(runner.kept)
         raise typer.Exit(1) from error
+    if runner.kept is not None:
+        runner.kept.remove()
     errors.print(f"wrote {escape(str(page))}", soft_wrap=True)
 
 

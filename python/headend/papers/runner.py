@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 import headend
 from headend.papers.figure import Cell, Curve, Curves, Settings, SweepFigure, load, scenarios
+from headend.papers.kept import Kept
 from headend.results import Result
 
 SEED = 1
@@ -28,6 +29,8 @@ class Simulate(Protocol):
         threads: int | None,
         trace: bool,
         progress: Callable[[int, int], None] | None,
+        journal: Path | None,
+        resume: bool,
     ) -> Result:
         """Run a scenario."""
 
@@ -43,6 +46,8 @@ class Runner:
     seed: int = SEED
     threads: int | None = None
     simulate: Simulate = headend.run
+    kept: Kept | None = None
+    """Where finished runs of sweeps are kept, and taken up; traced runs and single ones are quickly repeated."""
     progress: Callable[[str, int, int], None] | None = None
     """Hears which line is being run, runs done and runs in all."""
     _cells: dict[Any, list[Cell]] = field(default_factory=dict, repr=False)
@@ -103,6 +108,8 @@ class Runner:
                 threads=self.threads,
                 trace=False,
                 progress=None,
+                journal=None,
+                resume=False,
             )
             cells.append(Cell(x, {name: result.flows[name] for name in _COLUMNS}))
         self._say(label, len(points), len(points))
@@ -122,6 +129,8 @@ class Runner:
             threads=1,
             trace=True,
             progress=None,
+            journal=None,
+            resume=False,
         )
         self._say(label, 1, 1)
         return result
@@ -133,6 +142,8 @@ class Runner:
         key = (scenario, repr(sorted(settings.items())), path, repr(values), runs)
         if key not in self._cells:
             self._say(label, 0, runs * len(values))
+            sweep = (sorted(settings.items()), path, values, runs, self.seed)
+            journal = None if self.kept is None else self.kept.journal(scenario, *sweep)
             result = self.simulate(
                 scenario,
                 set=settings,
@@ -142,6 +153,8 @@ class Runner:
                 threads=self.threads,
                 trace=False,
                 progress=lambda done, total: self._say(label, done, total),
+                journal=journal,
+                resume=journal is not None,
             )
             columns = {name: result.flows[name] for name in _COLUMNS}
             point = result.flows["point"]
