@@ -11,6 +11,7 @@ mod error;
 mod netlink;
 pub mod netns;
 pub mod personality;
+pub mod privilege;
 pub mod reactor;
 pub mod route;
 pub mod socket;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
+use rustix::process::{Pid, Signal};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use crate::error::{During, Error};
@@ -108,6 +109,17 @@ pub fn remove(name: &str) -> Result<(), Error> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(Error::new(format!("remove namespace {name}"), error))
         }
+        _ => Ok(()),
+    }
+}
+
+/// Ends process `pid` at once; that it has ended by itself is as good.
+pub fn kill(pid: u32) -> Result<(), Error> {
+    let what = || format!("end process {pid}");
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| Error::new(what(), io::Error::from(io::ErrorKind::InvalidInput)))?;
+    match rustix::process::kill_process(pid, Signal::KILL) {
+        Err(error) if error != rustix::io::Errno::SRCH => Err(Error::new(what(), error)),
         _ => Ok(()),
     }
 }

@@ -13,6 +13,7 @@ use headend_engine::node::{Node, Port, Step};
 use headend_engine::packet::Packet;
 use headend_engine::time::Time;
 
+use crate::results::LinkRow;
 use crate::router::{Router, Routes};
 use crate::scenario::{LinkKind, NodeKind, Scenario};
 
@@ -166,8 +167,22 @@ impl<H: Node> Network<H> {
         }
     }
 
+    /// Closes the books of every link at `end` and yields what each of its directions counted, in the order of the file.
+    ///
+    /// # Panics
+    /// If packets were not conserved or Little's law does not hold on a link.
+    pub fn link_rows(&mut self, end: Time) -> Vec<LinkRow> {
+        let mut rows = Vec::with_capacity(2 * self.links.len());
+        for link in 0..self.links.len() {
+            for (direction, stats) in self.close_books(link, end) {
+                rows.push(link_row(&self.links[link].name, direction, &stats));
+            }
+        }
+        rows
+    }
+
     /// Checks link `link` and yields what each of its directions counted.
-    pub(crate) fn close_books(&mut self, link: usize, end: Time) -> Vec<(String, Stats)> {
+    fn close_books(&mut self, link: usize, end: Time) -> Vec<(String, Stats)> {
         match self.links[link].place {
             Place::Plain(pieces) => {
                 let directions = self.directions(link);
@@ -189,6 +204,23 @@ impl<H: Node> Network<H> {
     fn directions(&self, link: usize) -> [String; 2] {
         let [a, b] = self.links[link].between.map(|node| self.nodes[node].as_str());
         [format!("{a}->{b}"), format!("{b}->{a}")]
+    }
+}
+
+fn link_row(link: &Arc<str>, direction: String, stats: &Stats) -> LinkRow {
+    LinkRow {
+        link: link.clone(),
+        direction: direction.into(),
+        arrived: stats.arrived,
+        delivered: stats.delivered,
+        dropped: stats.dropped,
+        lost: stats.lost,
+        delivered_bytes: stats.delivered_bytes,
+        busy_ns: stats.busy.as_nanos(),
+        occupancy_packet_ns: stats.occupancy,
+        queue_max: stats.queued_max,
+        served: stats.served,
+        sojourn_ns: stats.sojourn,
     }
 }
 

@@ -195,7 +195,7 @@ fn work(
 }
 
 /// The swept paths with their values at each point.
-fn swept_columns(points: &[Point]) -> Vec<Swept> {
+pub fn swept_columns(points: &[Point]) -> Vec<Swept> {
     let axes = points.first().map_or(0, |point| point.settings.len());
     (0..axes)
         .map(|axis| {

@@ -48,22 +48,35 @@ pub struct RunTrace {
 }
 
 impl RunTrace {
+    /// Notes samples of the sender of an instance of `flow`, in the order of their times.
+    pub fn add_series(&mut self, flow: &str, instance: u64, samples: &[Sample]) {
+        let flow: Arc<str> = flow.into();
+        self.series.extend(samples.iter().map(|&sample| SeriesRow { flow: flow.clone(), instance, sample }));
+    }
+
     /// What each host saw: its name and a pcapng file, in the order of the nodes.
     pub fn into_captures(self) -> impl Iterator<Item = (Arc<str>, Vec<u8>)> {
         self.captures.into_iter().map(|(host, capture)| (host, capture.into_bytes()))
     }
 }
 
-/// The state of a sender at a moment.
+/// The state of a sender at a moment; sizes and places in the stream in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sample {
-    pub(crate) time: Time,
-    pub(crate) cwnd: u64,
-    pub(crate) ssthresh: Option<u64>,
-    pub(crate) in_flight: u64,
-    pub(crate) rto: Duration,
-    pub(crate) una: u64,
-    pub(crate) nxt: u64,
+pub struct Sample {
+    /// When.
+    pub time: Time,
+    /// Congestion window.
+    pub cwnd: u64,
+    /// Slow-start threshold; `None` before the first congestion.
+    pub ssthresh: Option<u64>,
+    /// Sent, and neither acknowledged nor taken for lost.
+    pub in_flight: u64,
+    /// Retransmission time-out.
+    pub rto: Duration,
+    /// The first place that is not acknowledged.
+    pub una: u64,
+    /// The next place to be sent.
+    pub nxt: u64,
 }
 
 impl Sample {
@@ -81,7 +94,7 @@ impl Sample {
     }
 
     /// True if only the time differs.
-    pub(crate) fn says_the_same(&self, other: &Sample) -> bool {
+    pub fn says_the_same(&self, other: &Sample) -> bool {
         Sample { time: other.time, ..*self } == *other
     }
 }
@@ -213,7 +226,7 @@ impl What {
 
 impl Traces {
     /// The tables of these runs and what they recorded, in the same order.
-    pub(crate) fn of(runs: &[RunOutcome], traces: impl Iterator<Item = RunTrace>, swept: &[Swept]) -> Traces {
+    pub fn of(runs: &[RunOutcome], traces: impl Iterator<Item = RunTrace>, swept: &[Swept]) -> Traces {
         let mut series = Vec::new();
         let mut packets = Vec::new();
         let mut captures = Vec::new();

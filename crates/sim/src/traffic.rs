@@ -4,7 +4,7 @@ use headend_engine::tcp::connection::Connection;
 use headend_engine::units::Bytes;
 
 /// How much of a file a server reads from disk, and writes, at a time (tuning paper s6.1: "typically 8KB").
-const PIECE: Bytes = Bytes::new(8_192);
+pub const PIECE: Bytes = Bytes::new(8_192);
 
 /// What one end of a flow writes.
 #[derive(Clone, Debug)]

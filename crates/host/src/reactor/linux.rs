@@ -56,6 +56,11 @@ impl Devices {
         Devices { clock: Monotonic::new(), tuns, waits, _stop: stop }
     }
 
+    /// The clock, for whoever compares times with the reactor's.
+    pub fn clock(&self) -> Monotonic {
+        self.clock
+    }
+
     /// The device at `port`.
     fn tun(&mut self, port: Port) -> &mut Tun {
         self.tuns[usize::from(port.0)].as_mut().expect("a reactor uses only ports with devices")

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headend_engine::link::{Discard, Stats};
+use headend_engine::link::Discard;
 use headend_engine::packet::Endpoint;
 use headend_engine::tcp::connection::Fault;
 use headend_engine::time::Time;
@@ -13,7 +13,7 @@ use super::{Instance, World};
 use crate::host::{End, Host};
 use crate::network::{Piece, Way};
 use crate::pcapng::Capture;
-use crate::results::{FlowRow, Interner, LinkRow, RunOutcome};
+use crate::results::{FlowRow, Interner, RunOutcome};
 use crate::trace::{EndReader, Event, RunTrace, SeriesRow, What, read_event};
 
 /// Bytes of a packet that a capture stores: the largest IPv4 and TCP headers.
@@ -22,7 +22,7 @@ const SNAP_LEN: u32 = 120;
 impl World {
     /// What the run yields that ended at `end`.
     pub(super) fn collect(mut self, point: usize, end: Time) -> (RunOutcome, Option<RunTrace>) {
-        let links = self.link_rows(end);
+        let links = self.network.link_rows(end);
         let flows = self.flows.iter().map(|instance| self.flow_row(instance, end)).collect();
         let run = u64::from(self.run);
         let outcome = RunOutcome { point, run, seed: self.seed, end_ns: end.as_nanos(), flows, links };
@@ -67,17 +67,6 @@ impl World {
             fault: fault(sender).or(fault(receiver)).unwrap_or_default().into(),
         }
     }
-
-    /// Closes the books of every link.
-    fn link_rows(&mut self, end: Time) -> Vec<LinkRow> {
-        let mut rows = Vec::with_capacity(2 * self.network.links.len());
-        for i in 0..self.network.links.len() {
-            for (direction, stats) in self.network.close_books(i, end) {
-                rows.push(link_row(&self.network.links[i].name, direction, &stats));
-            }
-        }
-        rows
-    }
 }
 
 /// Checks that no byte of a flow came from nowhere, was read twice, or was taken for arrived when it was not.
@@ -102,23 +91,6 @@ fn fault(end: &End) -> Option<&'static str> {
         Fault::TimedOut => "timed out",
         Fault::Aborted => "aborted",
     })
-}
-
-fn link_row(link: &Arc<str>, direction: String, stats: &Stats) -> LinkRow {
-    LinkRow {
-        link: link.clone(),
-        direction: direction.into(),
-        arrived: stats.arrived,
-        delivered: stats.delivered,
-        dropped: stats.dropped,
-        lost: stats.lost,
-        delivered_bytes: stats.delivered_bytes,
-        busy_ns: stats.busy.as_nanos(),
-        occupancy_packet_ns: stats.occupancy,
-        queue_max: stats.queued_max,
-        served: stats.served,
-        sojourn_ns: stats.sojourn,
-    }
 }
 
 /// To which flow an address belongs, and whether it is the sender's.
