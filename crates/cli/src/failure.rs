@@ -69,3 +69,10 @@ impl From<sweep::Error> for Failure {
         }
     }
 }
+
+#[cfg(target_os = "linux")]
+impl From<headend_host::Error> for Failure {
+    fn from(error: headend_host::Error) -> Failure {
+        Failure::Failed(error.to_string())
+    }
+}

@@ -2,6 +2,8 @@
 //! a failure and 130 for an interruption.
 
 mod failure;
+#[cfg(target_os = "linux")]
+mod lab;
 mod outputs;
 mod personalities;
 mod request;
@@ -25,6 +27,8 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Sim(sim::Arguments),
+    #[cfg(target_os = "linux")]
+    Lab(lab::Arguments),
     Check(request::Arguments),
     Size(size::Arguments),
     Personalities(personalities::Arguments),
@@ -42,6 +46,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
         Command::Sim(arguments) => sim::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Lab(arguments) => lab::run(&arguments),
         Command::Check(arguments) => request::check(&arguments),
         Command::Size(arguments) => size::run(&arguments),
         Command::Personalities(arguments) => personalities::run(&arguments),

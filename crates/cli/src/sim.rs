@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(crate) enum Format {
     /// Medians over the runs with 95% intervals, for people
     Table,
     /// All rows of all tables
@@ -75,7 +75,7 @@ enum Format {
 const TRACED_RUNS_MAX: usize = 1_000;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let stop = stop_on_ctrl_c()?;
+    let stop = stop_on_signals(true)?;
     let (document, points) = arguments.request.read()?;
     let folder = arguments.out.as_deref().map(|path| Folder::new(path, arguments.force)).transpose()?;
     let is_traced = arguments.trace || arguments.pcap;
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let text = format!("--trace and --pcap hold every run in memory: {runs} runs, at most {TRACED_RUNS_MAX}");
         return Err(Failure::Wrong(text));
     }
-    let folder = folder.map(|folder| (folder, scenario_text(arguments, &document)));
+    let folder = folder.map(|folder| (folder, scenario_text(&arguments.request, &document)));
     // A large one takes as much memory as the world that it describes.
     drop(document);
     let mut results = simulate(arguments, &points, folder.as_ref().map(|(folder, _)| folder), is_traced, &stop)?;
@@ -104,15 +104,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(arguments.format, &points, &results)
 }
 
-/// What Ctrl-C sets. Asked for before anything large is read: it takes a thread, and the memory that reading leaves
-/// should go to the first worker of the sweep (see [`Request::read`]).
-fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, Failure> {
+/// What Ctrl-C sets, or a request to terminate: it asks the runs to end. Whoever asks twice does not want to wait for
+/// that; if `may_leave`, because there is nothing to take down, the second time ends the command.
+///
+/// Asked for before anything large is read: it takes a thread, and the memory that reading leaves should go to the first
+/// worker of the sweep (see [`Request::read`]).
+pub(crate) fn stop_on_signals(may_leave: bool) -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let handler = {
         let stop = stop.clone();
-        // The first Ctrl-C asks the sweep to end; whoever asks twice does not want to wait for that.
         move || {
-            if stop.swap(true, Ordering::Relaxed) {
+            if stop.swap(true, Ordering::Relaxed) && may_leave {
                 std::process::exit(130);
             }
         }
@@ -152,7 +154,7 @@ fn simulate(
     })
 }
 
-fn print(format: Format, points: &[Point], results: &Results) -> Result<(), Failure> {
+pub(crate) fn print(format: Format, points: &[Point], results: &Results) -> Result<(), Failure> {
     outputs::print(|mut out| match format {
         Format::Csv => results.flows.write_csv(&mut out),
         Format::Json => results.write_json(&mut out),
@@ -170,13 +172,13 @@ fn print(format: Format, points: &[Point], results: &Results) -> Result<(), Fail
 }
 
 /// The scenario as it was run, what the command line changed included.
-fn scenario_text(arguments: &Arguments, document: &Document) -> String {
-    let file = arguments.request.file.display().to_string().replace(char::is_control, " ");
+pub(crate) fn scenario_text(request: &Request, document: &Document) -> String {
+    let file = request.file.display().to_string().replace(char::is_control, " ");
     format!("# As run, from {file} and the command line.\n\n{}", document.to_toml())
 }
 
 /// What the results need to be had again, and to be read.
-fn meta(points: &[Point], results: &Results) -> serde_json::Value {
+pub(crate) fn meta(points: &[Point], results: &Results) -> serde_json::Value {
     let scenario = &points[0].scenario;
     let units = |table: &Table| -> serde_json::Value {
         let units = table.columns().iter().filter_map(|(name, _)| Some((name.clone(), unit(name)?)));

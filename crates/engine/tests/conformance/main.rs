@@ -7,6 +7,5 @@ mod open;
 mod options;
 mod receive;
 mod send;
-mod spurious;
 mod timers;
 mod window;

@@ -1,0 +1,240 @@
+//! `headend lab`
+
+mod run;
+mod sampler;
+mod site;
+mod stage;
+mod traffic;
+mod watch;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+
+use headend_host::{personality, privilege};
+use headend_sim::results::Results;
+use headend_sim::scenario::{NodeKind, Point};
+use headend_sim::sweep::{self, Meter, Progress};
+use headend_sim::trace::Traces;
+
+use crate::failure::Failure;
+use crate::outputs::{self, Folder};
+use crate::request::Request;
+use crate::sim::{self, Format};
+
+pub(crate) use run::{Health, Ran};
+
+/// Run a scenario in real time between Linux hosts, each in a network namespace
+#[derive(Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Examples:\n  \
+    headend lab scenarios/dumbbell.toml --set duration=10s\n  \
+    headend lab scenarios/hfc.toml --set nodes.*.personality=linux --runs 3 --out results/lab\n  \
+    headend lab clean\n\n\
+    A host does what the kernel can do of its personality; what it cannot is said on stderr.\n\
+    Exit codes: 0; 2 for a wrong request; 1 for a failure; 130 for an interruption (Ctrl-C)."
+)]
+pub(crate) struct Lab {
+    #[command(flatten)]
+    request: Request,
+
+    /// Form of the results on stdout
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// Write all results to this folder, whole or not at all; with series.csv, what TCP_INFO said of each sender
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Replace the results in DIR
+    #[arg(long, requires = "out")]
+    force: bool,
+
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// `headend lab FILE` or `headend lab clean`.
+#[derive(Debug)]
+pub(crate) enum Arguments {
+    Measure(Box<Lab>),
+    Clean,
+}
+
+const CLEAN: &str = "clean";
+
+// By hand, because a derived one wants the scenario file even where the subcommand is given instead.
+impl FromArgMatches for Arguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Arguments, clap::Error> {
+        match matches.subcommand_name() {
+            Some(_) => Ok(Arguments::Clean),
+            None => Ok(Arguments::Measure(Box::new(Lab::from_arg_matches(matches)?))),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Arguments::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Arguments {
+    fn augment_args(command: Command) -> Command {
+        let about = "Remove what killed runs have left; those that are running are left alone";
+        Lab::augment_args(command).subcommand(Command::new(CLEAN).about(about))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Arguments::augment_args(command)
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match arguments {
+        Arguments::Measure(lab) => measure(lab),
+        Arguments::Clean => clean(),
+    }
+}
+
+fn clean() -> Result<(), Failure> {
+    check_privilege("run `headend lab clean` as root")?;
+    let cleaned = run::clean()?;
+    outputs::print(|out| {
+        for name in &cleaned {
+            writeln!(out, "removed {name}")?;
+        }
+        if cleaned.is_empty() {
+            writeln!(out, "nothing to remove")?;
+        }
+        Ok(())
+    })
+}
+
+fn measure(lab: &Lab) -> Result<(), Failure> {
+    let stop = sim::stop_on_signals(false)?;
+    let (document, points) = lab.request.read()?;
+    let folder = lab.out.as_deref().map(|path| Folder::new(path, lab.force)).transpose()?;
+    prepare(&lab.request, &points)?;
+    let ran = run_all(&points, &stop, lab.quiet)?;
+    let health: Vec<Health> = ran.iter().map(|ran| ran.health).collect();
+    let mut results = tables(&points, ran);
+    if let Some(folder) = &folder {
+        let mut meta = sim::meta(&points, &results);
+        meta["lab"] = health_of(&health);
+        folder.write(&results, &sim::scenario_text(&lab.request, &document), &meta)?;
+    }
+    // The series is in the folder; stdout has what the simulator prints.
+    results.traces = None;
+    let printed = sim::print(lab.format, &points, &results);
+    warn_of_strain(&health);
+    printed
+}
+
+/// Whatever has to be in order before anything is run: privileges, and a place that is clean. Says what the kernel
+/// cannot do of the hosts' personalities.
+pub(crate) fn prepare(request: &Request, points: &[Point]) -> Result<(), Failure> {
+    let file = request.file.display();
+    check_privilege(&format!("run it as root, or simulate: headend sim {file}"))?;
+    run::clean()?;
+    for line in unmapped(points) {
+        eprintln!("{line}");
+    }
+    Ok(())
+}
+
+fn check_privilege(instead: &str) -> Result<(), Failure> {
+    let missing = privilege::missing();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Wrong(format!("headend lab makes networks, and this process lacks {}; {instead}", missing.join("; "))))
+}
+
+/// What the kernel cannot do of the hosts' personalities: a line for each, hosts that share it together.
+fn unmapped(points: &[Point]) -> Vec<String> {
+    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+    for node in points.iter().flat_map(|point| &point.scenario.nodes) {
+        let NodeKind::Host { personality, .. } = &node.kind else { continue };
+        for one in personality::map(personality).1 {
+            let text = format!("{} is not as the scenario says: in Linux {}", one.option, one.why);
+            match lines.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, nodes)) if nodes.contains(&node.name) => {}
+                Some((_, nodes)) => nodes.push(node.name.clone()),
+                None => lines.push((text, vec![node.name.clone()])),
+            }
+        }
+    }
+    lines.into_iter().map(|(text, nodes)| format!("{}: {text}", nodes.join(", "))).collect()
+}
+
+/// Every run of every point, one after the other: they would disturb each other.
+pub(crate) fn run_all(points: &[Point], stop: &Arc<AtomicBool>, quiet: bool) -> Result<Vec<Ran>, Failure> {
+    let total = points.iter().map(|point| point.scenario.runs as usize).sum();
+    let mut meter = (!quiet).then(Meter::new);
+    let mut all = Vec::new();
+    for point in points {
+        for run in 0..point.scenario.runs {
+            if let Some(meter) = &mut meter {
+                meter.show(Progress { done: all.len(), total });
+            }
+            let ran = if stop.load(Ordering::Relaxed) { None } else { run::run(point, run, stop)? };
+            let Some(ran) = ran else {
+                let text = format!("interrupted after {} of {total} runs; everything is taken down", all.len());
+                return Err(Failure::Interrupted(text));
+            };
+            all.push(ran);
+        }
+    }
+    if let Some(meter) = meter {
+        meter.finish();
+    }
+    Ok(all)
+}
+
+/// The simulator's tables of these runs.
+pub(crate) fn tables(points: &[Point], ran: Vec<Ran>) -> Results {
+    let swept = sweep::swept_columns(points);
+    let (outcomes, traces): (Vec<_>, Vec<_>) = ran.into_iter().map(|ran| (ran.outcome, ran.trace)).unzip();
+    let traces = Traces::of(&outcomes, traces.into_iter(), &swept);
+    Results::of(&outcomes, &swept, Some(traces))
+}
+
+/// Whether each run kept up, for the folder of results.
+pub(crate) fn health_of(health: &[Health]) -> serde_json::Value {
+    let one = |health: &Health| {
+        let Health { strain, deliveries, is_urgent } = health;
+        serde_json::json!({
+            "kept_up": strain.is_none(),
+            "real_time_priority": is_urgent,
+            "delivery_lateness_p50_s": deliveries.p50.as_secs_f64(),
+            "delivery_lateness_p99_s": deliveries.p99.as_secs_f64(),
+            "delivery_lateness_max_s": deliveries.max.as_secs_f64(),
+            "late_deliveries": strain.late,
+            "packets_dropped_by_devices": strain.dropped + strain.refused,
+        })
+    };
+    health.iter().map(one).collect()
+}
+
+/// Says which runs are not to be relied on.
+pub(crate) fn warn_of_strain(health: &[Health]) {
+    let strained = health.iter().filter(|health| !health.strain.is_none()).count();
+    if strained > 0 {
+        let latest = health.iter().map(|health| health.deliveries.max).max().unwrap_or_default();
+        let dropped: u64 = health.iter().map(|health| health.strain.dropped + health.strain.refused).sum();
+        eprintln!(
+            "The machine did not keep up in {strained} of {} runs: a packet was up to {:.1} ms late, and devices \
+             dropped {dropped}. Their results are not to be relied on.",
+            health.len(),
+            latest.as_secs_f64() * 1e3
+        );
+    }
+    if health.iter().any(|health| !health.is_urgent) {
+        eprintln!("The links ran without real-time priority (CAP_SYS_NICE): delays are less exact.");
+    }
+}

@@ -1,0 +1,269 @@
+//! One run of a lab: hosts, network and flows are set up, run against the clock, read out and taken down.
+
+use std::ops::ControlFlow;
+use std::panic;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration as StdDuration;
+
+use headend_engine::rng::Rng;
+use headend_engine::time::{Duration, Time};
+use headend_host::reactor::{
+    Addresses, Attachment, Destination, Devices, Lateness, Limits, Reactor, Report, Stop, Strain,
+};
+use headend_host::{Error, clock};
+use headend_sim::network::Network;
+use headend_sim::results::{FlowRow, RunOutcome};
+use headend_sim::scenario::{Point, Scenario};
+use headend_sim::trace::RunTrace;
+
+use super::sampler::{self, Series};
+use super::site::{self, Site};
+use super::stage::Stage;
+use super::traffic::{Place, Transfer};
+use super::watch::{Eyes, Watched};
+use crate::failure::Failure;
+
+/// The port at which the first flow instance's listening end listens; each next one's has the next. Below those that
+/// Linux gives to connecting ends (net.ipv4.ip_local_port_range begins at 32768).
+const FIRST_PORT: u16 = 5_001;
+/// Flow instances of a run at most: each has two threads.
+const TRANSFERS_MAX: usize = 500;
+/// Between two looks at whether to stop.
+const LOOK_EVERY: StdDuration = StdDuration::from_millis(20);
+/// The ends of flows are given so long to leave when they are told to.
+const LEAVING_MAX: StdDuration = StdDuration::from_secs(5);
+
+/// What a run yields.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) outcome: RunOutcome,
+    pub(crate) trace: RunTrace,
+    pub(crate) health: Health,
+}
+
+/// Whether the machine kept up with the model.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Health {
+    pub(crate) strain: Strain,
+    /// Deliveries against the model's time.
+    pub(crate) deliveries: Lateness,
+    /// Whether the reactor ran before ordinary threads.
+    pub(crate) is_urgent: bool,
+}
+
+/// Runs run `run` of `point` in real time. `None` if `stop` was set meanwhile.
+pub(super) fn run(point: &Point, run: u32, stop: &AtomicBool) -> Result<Option<Ran>, Failure> {
+    let scenario = &point.scenario;
+    let seed = scenario.seed.wrapping_add(u64::from(run));
+    let transfers = transfers(scenario, seed)?;
+    let network = Network::outside(scenario, run);
+    // Dropped last, after everything that is inside.
+    let (site, tuns) = Site::build(scenario)?;
+    let attachments = attachments(&site, &network);
+    let mut by_port: Vec<_> = attachments.iter().map(|_| None).collect();
+    for (node, tun) in tuns.into_iter().enumerate() {
+        if let Some(port) = network.port(node) {
+            by_port[usize::from(port.0)] = tun;
+        }
+    }
+    let halt = Stop::new()?;
+    let devices = Devices::new(by_port, halt.clone());
+    let stage = Stage::new(devices.clock(), 2 * transfers.len());
+    let watched: Vec<Watched> = transfers.iter().map(|transfer| Watched::new(transfer.sender_listens())).collect();
+    let watched = Arc::new(Mutex::new(watched));
+    let mtu = site.hosts().map(|(_, host)| host.settings.mtu).max().unwrap_or(1_500);
+    let mut reactor = Reactor::new(network, attachments, Limits::for_mtu(mtu));
+    reactor.tap(Box::new(Eyes { first_port: FIRST_PORT, watched: watched.clone() }));
+
+    let played = thread::scope(|scope| {
+        let reactor = scope.spawn(|| drive(reactor, devices));
+        let ending = Ending { stage: &stage, transfers: &transfers, halt: &halt };
+        for transfer in &transfers {
+            for is_sender in [true, false] {
+                let (site, stage) = (&site, &stage);
+                scope.spawn(move || act(transfer, is_sender, site, stage));
+            }
+        }
+        let played = play(scenario, &stage, &transfers, stop, &|| reactor.is_finished());
+        ending.leave();
+        drop(ending);
+        let driven = reactor.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked))?;
+        Ok::<_, Failure>(played.map(|played| (played, driven)))
+    })?;
+    let Some((Played { begun, ended, series }, (mut network, health))) = played else { return Ok(None) };
+    let watched = std::mem::take(&mut *watched.lock().expect("the reactor has ended"));
+    let mut trace = RunTrace::default();
+    let mut flows = Vec::new();
+    for ((transfer, watched), series) in transfers.iter().zip(watched).zip(series) {
+        trace.add_series(&transfer.flow.name, u64::from(transfer.instance), &series.samples);
+        flows.push(flow_row(transfer, watched, &series, begun, ended));
+    }
+    let links = network.link_rows(stage.now());
+    let outcome = RunOutcome {
+        point: point.index,
+        run: u64::from(run),
+        seed,
+        end_ns: ended.since(begun).as_nanos(),
+        flows,
+        links,
+    };
+    Ok(Some(Ran { outcome, trace, health }))
+}
+
+/// The instances of all flows, each at the time at which the simulator starts it with the same seed.
+fn transfers(scenario: &Scenario, seed: u64) -> Result<Vec<Transfer>, Failure> {
+    let count: u64 = scenario.flows.iter().map(|flow| u64::from(flow.count)).sum();
+    if count > TRANSFERS_MAX as u64 {
+        return Err(Failure::Wrong(format!("flows: {count} instances, and a lab runs at most {TRANSFERS_MAX}")));
+    }
+    let mut transfers = Vec::new();
+    for flow in &scenario.flows {
+        for instance in 0..flow.count {
+            let mut rng = Rng::named(seed, &format!("flows/{}/{instance}", flow.name));
+            let stagger = Duration::from_nanos(rng.below(flow.stagger.as_nanos().saturating_add(1)));
+            let port = FIRST_PORT + transfers.len() as u16;
+            transfers.push(Transfer::new(flow, instance, port, flow.start + stagger));
+        }
+    }
+    Ok(transfers)
+}
+
+/// What is at each port of the network.
+fn attachments(site: &Site, network: &Network) -> Vec<Option<Attachment>> {
+    let ports = site.hosts().filter_map(|(node, _)| network.port(node)).map(|port| usize::from(port.0) + 1).max();
+    let mut attachments = vec![None; ports.unwrap_or(0)];
+    for (node, _) in site.hosts() {
+        let within_reach = site.hosts().filter(|&(other, _)| network.reaches(node, other));
+        let addresses: Addresses = within_reach.map(|(other, host)| (host.address.into(), number(other))).collect();
+        if let Some(port) = network.port(node) {
+            attachments[usize::from(port.0)] =
+                Some(Attachment { node: number(node), to: Destination::Of(Arc::new(addresses)) });
+        }
+    }
+    attachments
+}
+
+fn number(node: usize) -> u16 {
+    u16::try_from(node).expect("a network has at most 65536 nodes")
+}
+
+/// The reactor's thread.
+fn drive(mut reactor: Reactor<Network>, mut devices: Devices) -> Result<(Network, Health), Error> {
+    let mut health = Health { is_urgent: clock::wake_on_time().is_ok(), ..Health::default() };
+    reactor.run(&mut devices, Duration::from_secs(1), &mut |_, report: &Report| {
+        (health.strain, health.deliveries) = (report.strain, report.deliveries_all);
+        ControlFlow::Continue(())
+    })?;
+    Ok((reactor.into_node(), health))
+}
+
+/// The thread of one end of a flow.
+fn act(transfer: &Transfer, is_sender: bool, site: &Site, stage: &Stage) {
+    let (from, to) = (site.host(transfer.flow.from), site.host(transfer.flow.to));
+    let own = if is_sender { from } else { to };
+    // Who listens does so at its own address, and the other one connects to that.
+    let listener = if transfer.sender_listens() { from } else { to };
+    own.namespace.enter().expect("a namespace that was made can be entered");
+    transfer.play(is_sender, &Place { options: own.settings.socket.clone(), address: listener.address }, stage);
+}
+
+/// How the flows went.
+struct Played {
+    begun: Time,
+    ended: Time,
+    series: Vec<Series>,
+}
+
+/// Lets the flows begin together and waits for their end, or the end of the time. `None` if it was interrupted.
+fn play(
+    scenario: &Scenario,
+    stage: &Stage,
+    transfers: &[Transfer],
+    stop: &AtomicBool,
+    is_broken: &dyn Fn() -> bool,
+) -> Option<Played> {
+    let is_over = || stop.load(Ordering::Relaxed) || is_broken();
+    while !stage.all_are_ready(LOOK_EVERY) {
+        if is_over() {
+            return None;
+        }
+    }
+    let begun = stage.begin();
+    let limit = begun + scenario.duration;
+    thread::scope(|scope| {
+        let sampler = scope.spawn(|| sampler::sample(transfers, begun, stage));
+        while !stage.all_have_left(LOOK_EVERY) && stage.now() < limit && !is_over() {}
+        let ended = stage.now().min(limit);
+        let is_interrupted = is_over();
+        stage.stop();
+        let series = sampler.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
+        (!is_interrupted).then_some(Played { begun, ended, series })
+    })
+}
+
+/// Sees to it that every thread of a run ends, also when the one that waits for them panics.
+struct Ending<'a> {
+    stage: &'a Stage,
+    transfers: &'a [Transfer],
+    halt: &'a Stop,
+}
+
+impl Ending<'_> {
+    /// Tells the ends of flows to leave and gives them time to.
+    fn leave(&self) {
+        self.stage.stop();
+        let looks = LEAVING_MAX.as_millis() / LOOK_EVERY.as_millis();
+        for _ in 0..looks {
+            // Again and again: a socket may have come just now.
+            self.transfers.iter().for_each(Transfer::shut);
+            if self.stage.all_have_left(LOOK_EVERY) {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.stage.stop();
+        self.transfers.iter().for_each(Transfer::shut);
+        self.halt.stop();
+    }
+}
+
+fn flow_row(transfer: &Transfer, watched: Watched, series: &Series, begun: Time, ended: Time) -> FlowRow {
+    let seen = watched.into_seen();
+    let start = begun + transfer.start;
+    let since_start = |at: Time| at.since(start).as_nanos();
+    let fault = transfer.fault();
+    let delivered = transfer.delivered();
+    let transferred = transfer.is_complete().then(|| since_start(seen.arrived_at));
+    let failed = fault.as_ref().map(|(at, _)| since_start(*at));
+    let info = transfer.sender_info();
+    FlowRow {
+        flow: transfer.flow.name.clone(),
+        instance: u64::from(transfer.instance),
+        bytes: transfer.flow.bytes.unwrap_or(delivered).get(),
+        start_ns: transfer.start.as_nanos(),
+        transfer_ns: transferred,
+        acked_ns: transfer.is_complete().then(|| since_start(seen.acked_at)),
+        active_ns: transferred.or(failed).unwrap_or_else(|| since_start(ended)),
+        delivered_bytes: delivered.get(),
+        wire_bytes: seen.wire_bytes,
+        timeouts: info.and_then(|info| info.timeouts).map_or(0, u64::from),
+        fast_retransmits: series.recoveries,
+        segments_sent: seen.segments,
+        retransmits: seen.retransmits,
+        spurious: seen.spurious,
+        rtt_ns: seen.rtt.summary().map(|rtt| rtt.map(Duration::as_nanos)),
+        cwnd_max_bytes: series.cwnd_max.get(),
+        fault: fault.map(|(_, why)| why).unwrap_or_default(),
+    }
+}
+
+/// Takes down what killed runs have left; returns the names of the namespaces.
+pub(super) fn clean() -> Result<Vec<String>, Failure> {
+    site::clean()
+}

@@ -1,0 +1,217 @@
+//! The hosts of a lab: a network namespace each, set up as its personality says, with a TUN device into the network. All
+//! of it goes when this does, and what a killed run has left goes with the next one.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use headend_host::device::{Change, Device};
+use headend_host::netns::{self, Namespace};
+use headend_host::personality::{self, Settings};
+use headend_host::route::Route;
+use headend_host::sysctl::Setting;
+use headend_host::tun::{self, Tun};
+use headend_host::{Error, Netlink};
+use headend_sim::scenario::{NodeKind, Scenario};
+
+use crate::failure::Failure;
+
+/// Every namespace of a lab is called `headend-lab-PID-START-NUMBER-NODE`: the process that made it, when that process
+/// started (in the kernel's ticks since boot, so that another process with the same number is another owner), and
+/// which node it is.
+const PREFIX: &str = "headend-lab-";
+/// The name of a host's device.
+const DEVICE: &str = "link0";
+/// Hosts of a lab at most: each has a namespace, and the network one device for each.
+const HOSTS_MAX: usize = 100;
+
+/// The namespaces of a scenario's hosts.
+#[derive(Debug)]
+pub(super) struct Site {
+    /// By node; routers have none.
+    hosts: Vec<Option<Host>>,
+}
+
+/// One host.
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) namespace: Namespace,
+    pub(super) address: Ipv4Addr,
+    pub(super) settings: Settings,
+}
+
+impl Site {
+    /// Makes a namespace for each host of `scenario` and the devices that lead out of them, by node. What was made goes
+    /// again if something fails.
+    pub(super) fn build(scenario: &Scenario) -> Result<(Site, Vec<Option<Tun>>), Failure> {
+        let hosts = scenario.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Host { .. })).count();
+        if hosts > HOSTS_MAX {
+            return Err(Failure::Wrong(format!("nodes: {hosts} hosts, and a lab has at most {HOSTS_MAX}")));
+        }
+        let mut site = Site { hosts: Vec::new() };
+        let mut tuns = Vec::new();
+        for (number, node) in scenario.nodes.iter().enumerate() {
+            let NodeKind::Host { personality, .. } = &node.kind else {
+                site.hosts.push(None);
+                tuns.push(None);
+                continue;
+            };
+            let (settings, _) = personality::map(personality);
+            let namespace = Namespace::create(&name(number, &node.name))?;
+            site.hosts.push(Some(Host { namespace, address: address(number), settings }));
+            tuns.push(Some(site.host(number).set_up()?));
+        }
+        Ok((site, tuns))
+    }
+
+    /// The host in place of node `node`.
+    pub(super) fn host(&self, node: usize) -> &Host {
+        self.hosts[node].as_ref().expect("flows begin and end at hosts")
+    }
+
+    /// All hosts and their numbers.
+    pub(super) fn hosts(&self) -> impl Iterator<Item = (usize, &Host)> {
+        self.hosts.iter().enumerate().filter_map(|(node, host)| Some((node, host.as_ref()?)))
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        for (_, host) in self.hosts() {
+            if let Err(error) = take_down(&host.namespace) {
+                eprintln!("{error}; `headend lab clean` tries again");
+            }
+        }
+    }
+}
+
+impl Host {
+    /// Settings, device, address and routes.
+    fn set_up(&self) -> Result<Tun, Error> {
+        self.namespace.run(|| {
+            // First of all: a device that comes up would send of its own accord.
+            for family in ["all", "default"] {
+                disable_ipv6(family)?;
+            }
+            for setting in &self.settings.sysctls {
+                setting.apply()?;
+            }
+            let mut netlink = Netlink::open()?;
+            let up = Change { up: Some(true), ..Change::default() };
+            Device::find(&mut netlink, "lo")?.change(&mut netlink, up)?;
+            let tun = Tun::create(None, &tun::Setup::new(DEVICE, vec![(self.address, 32)], self.settings.mtu))?;
+            Route::default_route(self.address, self.settings.metrics.clone()).add(&mut netlink, tun.device())?;
+            Ok(tun)
+        })?
+    }
+}
+
+/// A kernel without IPv6 has nothing to switch off.
+fn disable_ipv6(family: &str) -> Result<(), Error> {
+    let name = if family == "all" { "net.ipv6.conf.all.disable_ipv6" } else { "net.ipv6.conf.default.disable_ipv6" };
+    match Setting::new(name, 1).apply() {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The address of node `number`: in 10.77.0.0/16, from .1 on.
+pub(super) fn address(number: usize) -> Ipv4Addr {
+    let low = number as u16 + 1;
+    Ipv4Addr::new(10, 77, (low >> 8) as u8, low as u8)
+}
+
+fn name(number: usize, node: &str) -> String {
+    let pid = std::process::id();
+    let start = start_of(pid).expect("this process is in /proc");
+    let mut name = format!("{PREFIX}{pid}-{start}-{number}-");
+    // A file name of at most 255 bytes, whatever the node is called.
+    let plain = node.chars().take(32).map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+    for c in plain {
+        let _ = write!(name, "{c}");
+    }
+    name
+}
+
+/// When process `pid` was started, in ticks since boot: field 22 of its `stat` (proc_pid_stat(5)). `None` if there is no
+/// such process.
+fn start_of(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the program's name in parentheses, which may hold anything.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(22 - 3)?.parse().ok()
+}
+
+/// The process that made the namespace called `name` and when it started; `None` if it is no lab's.
+fn owner(name: &str) -> Option<(u32, u64)> {
+    let mut parts = name.strip_prefix(PREFIX)?.split('-');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// Takes down what labs have left whose processes are gone, and returns the names of it.
+pub(super) fn clean() -> Result<Vec<String>, Failure> {
+    let mut cleaned = Vec::new();
+    for name in netns::names()? {
+        let Some((pid, start)) = owner(&name) else { continue };
+        if start_of(pid) == Some(start) {
+            continue;
+        }
+        match Namespace::open(&name) {
+            Ok(namespace) => take_down(&namespace)?,
+            // Somebody else was faster, or there is a name without a namespace.
+            Err(_) => netns::remove(&name)?,
+        }
+        cleaned.push(name);
+    }
+    Ok(cleaned)
+}
+
+/// Ends what runs in a namespace of a lab and removes it.
+fn take_down(namespace: &Namespace) -> Result<(), Error> {
+    const ENDING_MAX: Duration = Duration::from_secs(5);
+    let begun = Instant::now();
+    let own = std::process::id();
+    // A namespace lives as long as anybody in it, with its devices.
+    loop {
+        let others: Vec<u32> = namespace.processes()?.into_iter().filter(|&pid| pid != own).collect();
+        if others.is_empty() || begun.elapsed() > ENDING_MAX {
+            break;
+        }
+        for pid in others {
+            netns::kill(pid)?;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    netns::remove(namespace.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_s_name_tells_its_owner() {
+        let name = name(3, "pc / of Ann-Marie \u{fc}");
+        assert!(name.ends_with("-3-pc___of_Ann_Marie__"), "{name}");
+        assert_eq!(owner(&name), Some((std::process::id(), start_of(std::process::id()).unwrap())));
+        for other in ["lab", "headend-lab-", "headend-lab-x-1-0-a", "headend-lab-12", "headend-labs-1-2-3-a"] {
+            assert_eq!(owner(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn every_host_has_an_address_of_its_own() {
+        let addresses: std::collections::BTreeSet<_> = (0..1_000).map(address).collect();
+        assert_eq!(addresses.len(), 1_000);
+        assert_eq!(address(0), Ipv4Addr::new(10, 77, 0, 1));
+        assert_eq!(address(255), Ipv4Addr::new(10, 77, 1, 0));
+    }
+
+    #[test]
+    fn a_process_that_is_gone_or_was_another_is_no_owner() {
+        let own = std::process::id();
+        assert!(start_of(own).is_some());
+        // The largest number is beyond what Linux ever gives (proc_sys_kernel(5): pid_max is at most 2^22).
+        assert_eq!(start_of(1 << 23), None);
+    }
+}

@@ -1,0 +1,315 @@
+//! The programs at the ends of flows, on real sockets: each a thread in the namespace of its host.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use headend_engine::time::Time;
+use headend_engine::units::Bytes;
+use headend_host::socket::{self, Info, Options};
+use headend_sim::scenario::{Flow, FlowKind};
+use headend_sim::traffic::PIECE;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::stage::{Presence, Stage};
+
+/// One instance of a flow and what becomes of it.
+#[derive(Debug)]
+pub(super) struct Transfer {
+    pub(super) flow: Flow,
+    pub(super) instance: u32,
+    /// The port that the listening end listens at; nobody else's in this run.
+    pub(super) port: u16,
+    /// When it starts, counted from the beginning of the run.
+    pub(super) start: headend_engine::time::Duration,
+    /// Bytes that the sender will have written; known once the segment size is.
+    total: AtomicU64,
+    /// Bytes that the receiver has read.
+    read: AtomicU64,
+    /// The receiver has read all.
+    complete: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The data's sender, once its connection is there.
+    sender: Option<Arc<Socket>>,
+    /// Every socket that somebody may wait on.
+    sockets: Vec<Arc<Socket>>,
+    /// The sender's last word.
+    last: Option<Info>,
+    fault: Option<(Time, String)>,
+}
+
+/// What an end needs to know of its host and of the other one.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// What to tell every socket.
+    pub(super) options: Options,
+    /// The address to listen at, or to connect to.
+    pub(super) address: Ipv4Addr,
+}
+
+impl Transfer {
+    pub(super) fn new(flow: &Flow, instance: u32, port: u16, start: headend_engine::time::Duration) -> Transfer {
+        Transfer {
+            flow: flow.clone(),
+            instance,
+            port,
+            start,
+            total: AtomicU64::new(u64::MAX),
+            read: AtomicU64::new(0),
+            complete: AtomicBool::new(false),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Whether the data's sender listens and the receiver connects.
+    pub(super) fn sender_listens(&self) -> bool {
+        matches!(self.flow.kind, FlowKind::HttpGet { .. })
+    }
+
+    /// Bytes of the file that the receiver has read, at most those asked for.
+    pub(super) fn delivered(&self) -> Bytes {
+        let read = Bytes::new(self.read.load(Ordering::Relaxed)).saturating_sub(self.header());
+        read.min(self.flow.bytes.unwrap_or(Bytes::MAX))
+    }
+
+    /// Whether the receiver has read everything.
+    pub(super) fn is_complete(&self) -> bool {
+        self.complete.load(Ordering::Relaxed)
+    }
+
+    /// Why it failed and when.
+    pub(super) fn fault(&self) -> Option<(Time, String)> {
+        self.lock().fault.clone()
+    }
+
+    /// What the kernel says of the sender now, or said last.
+    pub(super) fn sender_info(&self) -> Option<Info> {
+        let mut state = self.lock();
+        if let Some(sender) = &state.sender
+            && let Ok(info) = Info::of(&**sender)
+        {
+            state.last = Some(info);
+        }
+        state.last
+    }
+
+    /// Ends all waiting on its sockets.
+    pub(super) fn shut(&self) {
+        for socket in &self.lock().sockets {
+            // One that is not connected cannot be shut, and nobody waits on it.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn header(&self) -> Bytes {
+        if let FlowKind::HttpGet { header, .. } = self.flow.kind { header } else { Bytes::ZERO }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics while it holds a transfer")
+    }
+
+    /// Plays the data's sender (`is_sender`) or its receiver until it is over.
+    pub(super) fn play(&self, is_sender: bool, place: &Place, stage: &Stage) {
+        let presence = stage.enter();
+        let played = if is_sender == self.sender_listens() {
+            self.listen(place).and_then(|listener| {
+                let Some(_) = presence.ready() else { return Ok(()) };
+                let (socket, _) = listener.accept()?;
+                place.options.apply(&socket).map_err(io::Error::other)?;
+                self.talk(is_sender, self.keep(socket), place, stage)
+            })
+        } else {
+            self.connect(is_sender, place, stage, &presence)
+        };
+        if let Err(error) = played
+            && !stage.has_stopped()
+        {
+            self.lock().fault.get_or_insert((stage.now(), fault(&error)));
+            // The other end would wait for ever.
+            self.shut();
+        }
+    }
+
+    /// A socket that is known to those who may have to shut it.
+    fn keep(&self, socket: Socket) -> Arc<Socket> {
+        let socket = Arc::new(socket);
+        self.lock().sockets.push(socket.clone());
+        socket
+    }
+
+    fn socket(&self, place: &Place) -> io::Result<Arc<Socket>> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+        place.options.apply(&socket).map_err(io::Error::other)?;
+        Ok(self.keep(socket))
+    }
+
+    fn address(&self, place: &Place) -> socket2::SockAddr {
+        SocketAddr::V4(SocketAddrV4::new(place.address, self.port)).into()
+    }
+
+    fn listen(&self, place: &Place) -> io::Result<Arc<Socket>> {
+        let listener = self.socket(place)?;
+        listener.set_reuse_address(true)?;
+        listener.bind(&self.address(place))?;
+        listener.listen(1)?;
+        Ok(listener)
+    }
+
+    fn connect(&self, is_sender: bool, place: &Place, stage: &Stage, presence: &Presence<'_>) -> io::Result<()> {
+        let socket = self.socket(place)?;
+        let is_beforehand = self.flow.kind == FlowKind::Bulk { handshake: false };
+        if is_beforehand {
+            socket.connect(&self.address(place))?;
+        }
+        let Some(begun) = presence.ready() else { return Ok(()) };
+        if !stage.sleep_until(begun + self.start) {
+            return Ok(());
+        }
+        if !is_beforehand {
+            socket.connect(&self.address(place))?;
+        }
+        self.talk(is_sender, socket, place, stage)
+    }
+
+    /// What is said on a connection.
+    fn talk(&self, is_sender: bool, socket: Arc<Socket>, place: &Place, stage: &Stage) -> io::Result<()> {
+        let request = if let FlowKind::HttpGet { request, .. } = self.flow.kind { request } else { Bytes::ZERO };
+        if is_sender {
+            self.lock().sender = Some(socket.clone());
+            self.set_total(&socket)?;
+            receive_exactly(&socket, request)?;
+            self.send(&socket, stage)?;
+            socket.shutdown(Shutdown::Write)?;
+            // The receiver closes when it has all: then the kernel has told the last of this connection.
+            receive_exactly(&socket, Bytes::MAX).or_else(|error| match error.kind() {
+                ErrorKind::UnexpectedEof => Ok(()),
+                _ => Err(error),
+            })?;
+            self.sender_info();
+            Ok(())
+        } else {
+            send_zeros(&socket, request)?;
+            self.receive(&socket, place)
+        }
+    }
+
+    fn set_total(&self, socket: &Socket) -> io::Result<()> {
+        let Some(bytes) = self.flow.bytes else { return Ok(()) };
+        let mss = Info::of(socket)?.mss.get().max(1);
+        let padded = if self.flow.whole_segments { bytes.get().div_ceil(mss) * mss } else { bytes.get() };
+        self.total.store(padded + self.header().get(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn send(&self, socket: &Socket, stage: &Stage) -> io::Result<()> {
+        let total = self.total.load(Ordering::Relaxed);
+        if total == u64::MAX {
+            // Without end: until the run stops, which shuts the socket.
+            while !stage.has_stopped() {
+                send_zeros(socket, CHUNK)?;
+            }
+            return Ok(());
+        }
+        let FlowKind::HttpGet { header, header_apart, .. } = self.flow.kind else {
+            return send_zeros(socket, Bytes::new(total));
+        };
+        let file = Bytes::new(total).saturating_sub(header);
+        let mut piece = file.min(PIECE);
+        if header_apart && header > Bytes::ZERO {
+            send_once(socket, header)?;
+            send_once(socket, piece)?;
+        } else {
+            send_once(socket, header + piece)?;
+        }
+        let mut left = file.saturating_sub(piece);
+        while left > Bytes::ZERO {
+            piece = left.min(PIECE);
+            send_once(socket, piece)?;
+            left = left.saturating_sub(piece);
+        }
+        Ok(())
+    }
+
+    fn receive(&self, socket: &Socket, place: &Place) -> io::Result<()> {
+        // The kernel sets the window's limit anew when it learns how large segments are, with the first full ones.
+        const FIRST_READS: u32 = 16;
+        let mut buffer = vec![0; CHUNK.get() as usize];
+        let mut reads = 0;
+        loop {
+            if reads < FIRST_READS
+                && let Some(window) = place.options.receive_buffer
+            {
+                socket::clamp_window(socket, window)?;
+            }
+            reads += 1;
+            let len = Read::read(&mut &*socket, &mut buffer)?;
+            if len == 0 {
+                break;
+            }
+            let read = self.read.fetch_add(len as u64, Ordering::Relaxed) + len as u64;
+            if read >= self.total.load(Ordering::Relaxed) {
+                self.complete.store(true, Ordering::Relaxed);
+            }
+        }
+        if self.flow.bytes.is_some() && !self.is_complete() {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        // The sender waits for that.
+        socket.shutdown(Shutdown::Write)
+    }
+}
+
+/// What is read or written at a time.
+const CHUNK: Bytes = Bytes::new(1 << 17);
+
+static ZEROS: [u8; 1 << 17] = [0; 1 << 17];
+
+/// Writes `len` bytes, a chunk at a time.
+fn send_zeros(mut socket: &Socket, len: Bytes) -> io::Result<()> {
+    let mut left = len;
+    while left > Bytes::ZERO {
+        let chunk = left.min(CHUNK);
+        socket.write_all(&ZEROS[..chunk.get() as usize])?;
+        left = left.saturating_sub(chunk);
+    }
+    Ok(())
+}
+
+/// Writes `len` bytes in one call, as a server does that has read a piece of a file.
+fn send_once(mut socket: &Socket, len: Bytes) -> io::Result<()> {
+    if len > CHUNK {
+        return send_zeros(socket, len);
+    }
+    socket.write_all(&ZEROS[..len.get() as usize])
+}
+
+/// Reads `len` bytes and forgets them.
+fn receive_exactly(mut socket: &Socket, len: Bytes) -> io::Result<()> {
+    let mut buffer = [0; 4_096];
+    let mut left = len.get();
+    while left > 0 {
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        match socket.read(&mut buffer[..most])? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            len => left -= len as u64,
+        }
+    }
+    Ok(())
+}
+
+/// As the simulator words it.
+fn fault(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => "reset by the peer".to_owned(),
+        ErrorKind::ConnectionRefused => "refused by the peer".to_owned(),
+        ErrorKind::TimedOut => "timed out".to_owned(),
+        ErrorKind::UnexpectedEof => "closed by the peer before the end".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,407 @@
+//! What passes between the hosts and the network, read packet by packet: what no socket tells.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use headend_engine::node::Port;
+use headend_engine::time::Time;
+use headend_host::reactor::Tap;
+use headend_sim::histogram::Histogram;
+
+/// Sees every packet of a run's flows, from the reactor's thread.
+#[derive(Debug)]
+pub(super) struct Eyes {
+    /// The flows' listening ports: this and as many as there are flows.
+    pub(super) first_port: u16,
+    pub(super) watched: Arc<Mutex<Vec<Watched>>>,
+}
+
+/// A flow instance to be watched. A real program may open several connections: the one with the most data is the flow.
+#[derive(Debug)]
+pub(super) struct Watched {
+    /// Whether the data's sender is the end that listens.
+    pub(super) sender_listens: bool,
+    /// By the connecting end's port.
+    connections: BTreeMap<u16, Seen>,
+}
+
+impl Watched {
+    pub(super) fn new(sender_listens: bool) -> Watched {
+        Watched { sender_listens, connections: BTreeMap::new() }
+    }
+
+    /// What was seen of the flow's data.
+    pub(super) fn into_seen(self) -> Seen {
+        self.connections.into_values().max_by_key(|seen| seen.segments).unwrap_or_default()
+    }
+}
+
+impl Tap for Eyes {
+    fn packet(&mut self, time: Time, _port: Port, inward: bool, bytes: &[u8]) {
+        let Some(segment) = Segment::read(bytes) else { return };
+        let mut watched = self.watched.lock().expect("nobody panics while it watches");
+        let index = |port: u16| port.checked_sub(self.first_port).map(usize::from);
+        let is_known = |index: &usize| *index < watched.len();
+        let (source, destination) = (segment.source_port, segment.destination_port);
+        let (flow, client, to_listener) = match (index(destination).filter(is_known), index(source).filter(is_known)) {
+            (Some(flow), _) => (flow, source, true),
+            (None, Some(flow)) => (flow, destination, false),
+            (None, None) => return,
+        };
+        let flow = &mut watched[flow];
+        let place = match (to_listener != flow.sender_listens, inward) {
+            (true, true) => Where::Leaving,
+            (true, false) => Where::Arriving,
+            (false, false) => Where::Answer,
+            (false, true) => return,
+        };
+        flow.connections.entry(client).or_default().packet(time, place, &segment, bytes.len());
+    }
+}
+
+/// What was seen of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Round trips, from when the sender's host let a segment go to when the ACK for it came.
+    pub(super) rtt: Histogram,
+    /// Data segments that left the sender's host.
+    pub(super) segments: u64,
+    /// Of those, with data that had left before.
+    pub(super) retransmits: u64,
+    /// Data segments that reached the receiver's host though all of their bytes had.
+    pub(super) spurious: u64,
+    /// Bytes that reached the receiver's host, headers and repetitions included.
+    pub(super) wire_bytes: u64,
+    /// When the last ACK for new data reached the sender's host.
+    pub(super) acked_at: Time,
+    /// When data last reached the receiver's host that it can read at once.
+    pub(super) arrived_at: Time,
+    sent: Sent,
+    arrived: Arrived,
+}
+
+/// Which of a flow's packets this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Where {
+    /// From the data's sender, as it leaves its host.
+    Leaving,
+    /// From the data's sender, as it reaches the receiver's host.
+    Arriving,
+    /// From the data's receiver, as it reaches the sender's host.
+    Answer,
+}
+
+impl Seen {
+    /// A packet of this flow, `len` bytes long, passed at `now`.
+    pub(super) fn packet(&mut self, now: Time, place: Where, segment: &Segment<'_>, len: usize) {
+        match place {
+            Where::Leaving => {
+                if segment.syn {
+                    self.sent.isn = segment.seq;
+                    self.sent.near = 0;
+                } else if segment.len > 0 {
+                    self.segments += 1;
+                    self.retransmits += u64::from(self.sent.send(now, segment));
+                }
+            }
+            Where::Arriving => {
+                self.wire_bytes += len as u64;
+                if segment.syn {
+                    self.arrived.isn = segment.seq;
+                } else if segment.len > 0 {
+                    let before = self.arrived.next;
+                    self.spurious += u64::from(!self.arrived.take(segment));
+                    if self.arrived.next > before {
+                        self.arrived_at = now;
+                    }
+                }
+            }
+            Where::Answer => {
+                let before = self.sent.acked;
+                if let Some(sent) = self.sent.acknowledge(segment) {
+                    self.rtt.record(now - sent);
+                }
+                if self.sent.acked > before {
+                    self.acked_at = now;
+                }
+            }
+        }
+    }
+}
+
+/// What the sender has in flight. Places in the stream count from its first byte.
+#[derive(Debug, Default)]
+struct Sent {
+    isn: u32,
+    /// A place near which the next sequence number lies.
+    near: u64,
+    end: u64,
+    acked: u64,
+    /// By place, without gaps or overlaps.
+    flight: VecDeque<Part>,
+}
+
+/// A piece of the stream as it was first sent.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    start: u64,
+    end: u64,
+    at: Time,
+    /// Sent again, so that an ACK for it tells no round trip (Karn's rule, RFC 6298 s3).
+    again: bool,
+    /// Selectively acknowledged.
+    sacked: bool,
+}
+
+impl Sent {
+    /// A data segment leaves; true if it has data that had left before.
+    fn send(&mut self, now: Time, segment: &Segment<'_>) -> bool {
+        let start = place(segment.seq, self.isn, self.near);
+        let end = start + u64::from(segment.len);
+        self.near = self.near.max(end);
+        let is_again = start < self.end;
+        if is_again {
+            let first = self.flight.partition_point(|part| part.end <= start);
+            self.flight.iter_mut().skip(first).take_while(|part| part.start < end).for_each(|part| part.again = true);
+        }
+        if end > self.end {
+            let start = start.max(self.end);
+            self.flight.push_back(Part { start, end, at: now, again: is_again, sacked: false });
+            self.end = end;
+        }
+        is_again
+    }
+
+    /// An ACK comes; returns when the latest was sent of the pieces that it is the first to acknowledge. Karn's rule
+    /// goes for the whole ACK, as in the engine: one for a retransmission may acknowledge what had arrived long ago.
+    fn acknowledge(&mut self, segment: &Segment<'_>) -> Option<Time> {
+        let ack = segment.ack.map(|ack| place(ack, self.isn, self.acked))?;
+        let mut latest = None;
+        let mut is_ambiguous = false;
+        let mut note = |part: &Part| {
+            if !part.sacked {
+                latest = latest.max(Some(part.at));
+                is_ambiguous |= part.again;
+            }
+        };
+        while let Some(part) = self.flight.front()
+            && part.end <= ack
+        {
+            note(part);
+            self.flight.pop_front();
+        }
+        // The FIN takes a place as well, but is no data.
+        self.acked = self.acked.max(ack.min(self.end));
+        for (from, to) in segment.sacks() {
+            let [from, to] = [from, to].map(|edge| place(edge, self.isn, self.acked));
+            let first = self.flight.partition_point(|part| part.start < from);
+            for part in self.flight.iter_mut().skip(first).take_while(|part| part.end <= to) {
+                note(part);
+                part.sacked = true;
+            }
+        }
+        latest.filter(|_| !is_ambiguous)
+    }
+}
+
+/// What has reached the receiver.
+#[derive(Debug, Default)]
+struct Arrived {
+    isn: u32,
+    /// All before this has come.
+    next: u64,
+    /// Pieces beyond, by start.
+    beyond: BTreeMap<u64, u64>,
+}
+
+impl Arrived {
+    /// A data segment arrives; false if all of it had come before.
+    fn take(&mut self, segment: &Segment<'_>) -> bool {
+        let mut start = place(segment.seq, self.isn, self.next).max(self.next);
+        let mut end = place(segment.seq, self.isn, self.next) + u64::from(segment.len);
+        if end <= start || self.beyond.range(..=start).next_back().is_some_and(|(_, &to)| to >= end) {
+            return false;
+        }
+        // Joins all that it touches.
+        while let Some((&from, &to)) = self.beyond.range(..=end).next_back()
+            && to >= start
+        {
+            (start, end) = (start.min(from), end.max(to));
+            self.beyond.remove(&from);
+        }
+        if start <= self.next {
+            self.next = end;
+        } else {
+            self.beyond.insert(start, end);
+        }
+        true
+    }
+}
+
+/// The place in the stream that sequence number `number` means, the first byte after the SYN being 0: the nearest to
+/// `near`.
+fn place(number: u32, isn: u32, near: u64) -> u64 {
+    let near_number = isn.wrapping_add(1).wrapping_add(near as u32);
+    near.saturating_add_signed(i64::from(number.wrapping_sub(near_number) as i32))
+}
+
+/// A TCP segment in an IPv4 packet (RFC 791 s3.1, RFC 9293 s3.1).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment<'a> {
+    pub(super) source_port: u16,
+    pub(super) destination_port: u16,
+    seq: u32,
+    ack: Option<u32>,
+    syn: bool,
+    len: u32,
+    options: &'a [u8],
+}
+
+impl<'a> Segment<'a> {
+    /// Reads the headers of `packet`; `None` if it is no whole TCP segment in IPv4.
+    pub(super) fn read(packet: &'a [u8]) -> Option<Segment<'a>> {
+        const TCP: u8 = 6;
+        let header = usize::from(packet.first()? & 0xf) * 4;
+        if packet[0] >> 4 != 4 || header < 20 || *packet.get(9)? != TCP {
+            return None;
+        }
+        let total = usize::from(u16::from_be_bytes([*packet.get(2)?, packet[3]]));
+        let tcp = packet.get(header..total)?;
+        let u16_at = |at: usize| Some(u16::from_be_bytes(tcp.get(at..at + 2)?.try_into().ok()?));
+        let u32_at = |at: usize| Some(u32::from_be_bytes(tcp.get(at..at + 4)?.try_into().ok()?));
+        let offset = usize::from(*tcp.get(12)? >> 4) * 4;
+        let flags = *tcp.get(13)?;
+        Some(Segment {
+            source_port: u16_at(0)?,
+            destination_port: u16_at(2)?,
+            seq: u32_at(4)?,
+            ack: (flags & 0x10 != 0).then_some(u32_at(8)?),
+            syn: flags & 0x02 != 0,
+            len: u32::try_from(tcp.len().checked_sub(offset)?).ok()?,
+            options: tcp.get(20..offset)?,
+        })
+    }
+
+    /// The edges of its SACK blocks (RFC 2018 s3).
+    fn sacks(&self) -> impl Iterator<Item = (u32, u32)> + use<'a> {
+        const SACK: u8 = 5;
+        let mut rest = self.options;
+        let mut blocks: &[u8] = &[];
+        while let [kind, tail @ ..] = rest {
+            rest = match (kind, tail) {
+                (0, _) => &[],
+                (1, _) => tail,
+                (_, [len, ..]) if *len >= 2 && usize::from(*len) <= rest.len() => {
+                    if *kind == SACK {
+                        blocks = &rest[2..usize::from(*len)];
+                    }
+                    &rest[usize::from(*len)..]
+                }
+                _ => &[],
+            };
+        }
+        let edge = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().expect("four bytes"));
+        blocks.chunks_exact(8).map(move |block| (edge(&block[..4]), edge(&block[4..])))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headend_engine::time::Duration;
+
+    use super::*;
+
+    const ISN: u32 = u32::MAX - 1_000;
+
+    fn data(start: u32, len: u32) -> Segment<'static> {
+        let seq = ISN.wrapping_add(1 + start);
+        Segment { source_port: 1, destination_port: 2, seq, ack: Some(0), syn: false, len, options: &[] }
+    }
+
+    fn answer(ack: u32, options: &[u8]) -> Segment<'_> {
+        Segment {
+            source_port: 2,
+            destination_port: 1,
+            seq: 7,
+            ack: Some(ISN.wrapping_add(1 + ack)),
+            syn: false,
+            len: 0,
+            options,
+        }
+    }
+
+    fn ms(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    fn connected() -> Seen {
+        let mut seen = Seen::default();
+        let syn = Segment { seq: ISN, ack: None, syn: true, len: 0, ..data(0, 0) };
+        seen.packet(ms(0), Where::Leaving, &syn, 60);
+        seen.packet(ms(1), Where::Arriving, &syn, 60);
+        seen
+    }
+
+    #[test]
+    fn a_round_trip_lasts_from_the_segment_to_its_acknowledgement() {
+        let mut seen = connected();
+        seen.packet(ms(10), Where::Leaving, &data(0, 1_000), 1_040);
+        seen.packet(ms(12), Where::Leaving, &data(1_000, 1_000), 1_040);
+        seen.packet(ms(32), Where::Answer, &answer(2_000, &[]), 40);
+        assert_eq!(seen.rtt.min(), Some(Duration::from_millis(20)), "of the latest that it acknowledges");
+        assert_eq!((seen.segments, seen.retransmits, seen.acked_at), (2, 0, ms(32)));
+    }
+
+    #[test]
+    fn a_segment_sent_again_tells_no_round_trip_and_is_counted() {
+        let mut seen = connected();
+        seen.packet(ms(10), Where::Leaving, &data(0, 1_000), 1_040);
+        seen.packet(ms(210), Where::Leaving, &data(0, 1_000), 1_040);
+        seen.packet(ms(220), Where::Answer, &answer(1_000, &[]), 40);
+        assert_eq!((seen.segments, seen.retransmits, seen.rtt.min()), (2, 1, None));
+    }
+
+    #[test]
+    fn a_selective_acknowledgement_tells_the_round_trip_and_the_later_cumulative_one_does_not() {
+        let mut seen = connected();
+        for part in 0..3 {
+            seen.packet(ms(10), Where::Leaving, &data(part * 1_000, 1_000), 1_040);
+        }
+        let mut options = vec![1, 1, 5, 10];
+        options.extend(ISN.wrapping_add(1_001).to_be_bytes());
+        options.extend(ISN.wrapping_add(3_001).to_be_bytes());
+        seen.packet(ms(30), Where::Answer, &answer(0, &options), 52);
+        assert_eq!(seen.rtt.quantile(99), seen.rtt.min(), "one round trip");
+        seen.packet(ms(31), Where::Leaving, &data(0, 1_000), 1_040);
+        seen.packet(ms(51), Where::Answer, &answer(3_000, &[]), 40);
+        assert_eq!(seen.rtt.quantile(99).map(Duration::as_millis), Some(20), "and no other");
+        assert_eq!((seen.retransmits, seen.acked_at), (1, ms(51)));
+    }
+
+    #[test]
+    fn only_what_had_arrived_whole_is_spurious_and_numbers_wrap() {
+        let mut seen = connected();
+        for (start, len) in [(0, 1_000), (2_000, 1_000), (2_000, 1_000), (500, 1_000), (1_000, 1_500), (0, 3_000)] {
+            seen.packet(ms(20), Where::Arriving, &data(start, len), 40 + len as usize);
+        }
+        assert_eq!(seen.spurious, 2, "the second copy of 2000 to 3000, and all of it at the end");
+        assert_eq!(seen.wire_bytes, 60 + 6 * 40 + 8_500);
+    }
+
+    #[test]
+    fn a_packet_that_is_cut_short_or_no_tcp_is_no_segment() {
+        let mut packet = vec![0; 40];
+        packet[0] = 0x45;
+        packet[3] = 40;
+        packet[9] = 6;
+        packet[20 + 12] = 5 << 4;
+        assert!(Segment::read(&packet).is_some());
+        assert!(Segment::read(&packet[..39]).is_none());
+        assert!(Segment::read(&[]).is_none());
+        for (at, value) in [(0, 0x65), (0, 0x44), (9, 17), (20 + 12, 15 << 4), (20 + 12, 4 << 4)] {
+            let mut other = packet.clone();
+            other[at] = value;
+            assert!(Segment::read(&other).is_none(), "byte {at} = {value}");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! `headend lab` as its users meet it. Networks of real hosts take root: these tests say so where they are skipped.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use headend_engine::rng::Rng;
+use headend_host::netns;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Two hosts, a router and 300 KB, which take about a second.
+const SMALL: &str = r#"
+title = "Small"
+duration = "20s"
+[nodes.a]
+personality = "linux"
+[nodes.r]
+kind = "router"
+[nodes.b]
+personality = "linux"
+[links.ar]
+between = ["a", "r"]
+rate = "100Mbit/s"
+[links.rb]
+between = ["r", "b"]
+rate = "4Mbit/s"
+delay = "10ms"
+queue = "20 packets"
+[flows.f]
+from = "a"
+to = "b"
+bytes = "300KB"
+"#;
+
+/// One lab at a time: they would take each other's time, and one test looks for what is left.
+static ALONE: Mutex<()> = Mutex::new(());
+
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Place {
+        let place = Place(TempDir::new().expect("a folder"));
+        fs::write(place.0.path().join("small.toml"), SMALL).expect("the scenario is written");
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headend"));
+        command.current_dir(self.0.path()).args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the binary runs")
+    }
+
+    /// Starts a command whose output is of no interest.
+    fn start(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(arguments);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary runs")
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("stdout is JSON and nothing else")
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn is_root() -> bool {
+    let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    if !is_root {
+        eprintln!("skipped: making networks takes root");
+    }
+    is_root
+}
+
+/// Namespaces of the lab that process `pid` runs.
+fn namespaces(pid: u32) -> Vec<String> {
+    let prefix = format!("headend-lab-{pid}-");
+    netns::names().expect("names can be listed").into_iter().filter(|name| name.starts_with(&prefix)).collect()
+}
+
+/// Waits until `is_so`, for a generous while.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what}: not after 30 s");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_lab_prints_the_simulator_s_tables_and_agrees_that_all_arrived() {
+    let _alone = ALONE.lock();
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let [lab, sim] = ["lab", "sim"].map(|kind| place.json(&[kind, "small.toml", "--format", "json", "-q"]));
+    for table in ["flows", "links"] {
+        let columns =
+            |results: &Value| -> Vec<String> { results[table].as_object().expect("a table").keys().cloned().collect() };
+        assert_eq!(columns(&lab), columns(&sim), "{table}");
+        for column in ["flow", "instance", "link", "direction", "bytes", "completed", "fault", "point", "run", "seed"] {
+            assert_eq!(lab[table][column], sim[table][column], "{table} {column}");
+        }
+    }
+    let flows = &lab["flows"];
+    // 300 KB over 4 Mbit/s take 0.6 s and no less, and the path has 20 ms.
+    assert!(flows["transfer_s"][0].as_f64().is_some_and(|transfer| transfer > 0.6), "{flows:#}");
+    assert!(flows["rtt_min_s"][0].as_f64().is_some_and(|rtt| rtt >= 0.020), "{flows:#}");
+    assert!(flows["segments_sent"][0].as_u64().is_some_and(|segments| segments >= 300_000 / 1_460), "{flows:#}");
+    assert!(flows["cwnd_max_bytes"][0].as_u64().is_some_and(|cwnd| cwnd > 0), "{flows:#}");
+    // What a link delivers has a header for every segment.
+    let delivered = lab["links"]["delivered_bytes"][2].as_u64().expect("a count");
+    assert!(delivered > 300_000, "{:#}", lab["links"]);
+}
+
+#[test]
+fn requests_and_responses_and_connections_made_beforehand_run_between_real_hosts_too() {
+    let _alone = ALONE.lock();
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let more = r#"
+[flows.page]
+kind = "http-get"
+from = "a"
+to = "b"
+request = "200B"
+header = "250B"
+bytes = "20KB"
+start = "100ms"
+count = 3
+stagger = "50ms"
+[flows.file]
+kind = "ftp-get"
+from = "b"
+to = "a"
+bytes = "20KB"
+[flows.ready]
+from = "b"
+to = "a"
+bytes = "10000B"
+handshake = false
+whole_segments = true
+"#;
+    fs::write(place.path("small.toml"), format!("{SMALL}{more}")).expect("written");
+    let [lab, sim] = ["lab", "sim"].map(|kind| place.json(&[kind, "small.toml", "--format", "json", "-q"]));
+    for column in ["flow", "instance", "bytes", "completed", "fault", "start_s"] {
+        assert_eq!(lab["flows"][column], sim["flows"][column], "{column}");
+    }
+}
+
+#[test]
+fn a_folder_of_results_has_the_kernel_s_series_and_says_whether_the_machine_kept_up() {
+    let _alone = ALONE.lock();
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let output = place.run(&["lab", "small.toml", "--out", "results", "-q"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let series = fs::read_to_string(place.path("results/series.csv")).expect("written");
+    let mut lines = series.lines();
+    let heading = lines.next().expect("a heading");
+    assert!(heading.starts_with("point,run,seed,flow,instance,time_s,cwnd_bytes,ssthresh_bytes"), "{heading}");
+    assert!(lines.count() > 10, "a second has two hundred samples, and the window grows");
+    let meta = fs::read_to_string(place.path("results/meta.json")).expect("written");
+    let meta: Value = serde_json::from_str(&meta).expect("JSON");
+    assert!(meta["lab"][0]["kept_up"].is_boolean(), "{meta:#}");
+}
+
+#[test]
+fn what_the_kernel_cannot_do_of_a_personality_is_said() {
+    let _alone = ALONE.lock();
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let output = place.run(&["lab", "small.toml", "-q", "--set", "nodes.a.personality=bsd-reno-1996"]);
+    assert_eq!(output.status.code(), Some(0));
+    let said = text(&output.stderr);
+    assert!(said.contains("a: recovery is not as the scenario says: in Linux there is no Reno"), "{said}");
+    assert!(!said.contains("b: "), "{said}");
+}
+
+#[test]
+fn without_privilege_it_says_which_is_missing_and_what_to_run_instead() {
+    let place = Place::new();
+    let mut command = if is_root() {
+        // Somebody without any, who can read what is here.
+        let binary = place.path("headend");
+        fs::copy(env!("CARGO_BIN_EXE_headend"), &binary).expect("copied");
+        for (path, mode) in [(place.0.path().to_owned(), 0o755), (binary.clone(), 0o755)] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+        }
+        let mut command = Command::new(binary);
+        command.current_dir(place.0.path()).uid(65_534).gid(65_534);
+        command
+    } else {
+        place.command(&[])
+    };
+    let output = command.args(["lab", "small.toml"]).stdin(Stdio::null()).output().expect("the binary runs");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("CAP_SYS_ADMIN") && said.contains("CAP_NET_ADMIN"), "{said}");
+    assert!(said.contains("headend sim small.toml"), "{said}");
+}
+
+#[test]
+fn an_interrupted_lab_takes_everything_down_before_it_ends() {
+    let _alone = ALONE.lock();
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    for signal in ["INT", "TERM"] {
+        let mut lab = place.start(&["lab", "small.toml", "--set", "flows.f.bytes=90MB", "-q"]);
+        wait_until("its namespaces are there", || namespaces(lab.id()).len() == 2);
+        thread::sleep(Duration::from_millis(200));
+        let killed = Command::new("kill").args([format!("-{signal}"), lab.id().to_string()]).status();
+        assert!(killed.expect("kill is on every system").success());
+        assert_eq!(lab.wait().expect("it ends").code(), Some(130), "{signal}");
+        assert_eq!(namespaces(lab.id()), Vec::<String>::new(), "{signal}");
+    }
+}
+
+/// The issue's measure of cleanliness: 20 labs killed at random times, and one `headend lab clean`.
+#[test]
+fn labs_killed_at_random_times_leave_nothing_that_clean_does_not_remove() {
+    let _alone = ALONE.lock();
+    if !is_root() {
+        return;
+    }
+    let seed =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
+    println!("seed {seed}");
+    let mut rng = Rng::named(seed, "kills");
+    let place = Place::new();
+    let rules_before = listed(&["rule", "show"]);
+    let devices_before = listed(&["-o", "link", "show"]);
+    let (mut killed, mut left) = (Vec::new(), 0);
+    for _ in 0..20 {
+        let mut lab = place.start(&["lab", "small.toml", "--set", "flows.f.bytes=90MB", "-q"]);
+        thread::sleep(Duration::from_micros(rng.below(400_000)));
+        lab.kill().expect("it is ours");
+        lab.wait().expect("it is ours");
+        left += namespaces(lab.id()).len();
+        killed.push(lab.id());
+    }
+    assert!(left > 0, "some were killed while they had namespaces");
+    // One that runs is none of clean's business.
+    let mut live = place.start(&["lab", "small.toml", "--set", "flows.f.bytes=90MB", "-q"]);
+    wait_until("its namespaces are there", || namespaces(live.id()).len() == 2);
+    let output = place.run(&["lab", "clean"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(namespaces(live.id()).len(), 2, "a lab that runs keeps what it has");
+    assert!(live.try_wait().expect("it is ours").is_none(), "and it goes on");
+    live.kill().expect("it is ours");
+    live.wait().expect("it is ours");
+    killed.push(live.id());
+    assert_eq!(place.run(&["lab", "clean"]).status.code(), Some(0));
+    for pid in killed {
+        assert_eq!(namespaces(pid), Vec::<String>::new());
+        assert!(fs::metadata(format!("/proc/{pid}")).is_err(), "no process {pid}");
+    }
+    assert_eq!(listed(&["rule", "show"]), rules_before);
+    assert_eq!(listed(&["-o", "link", "show"]), devices_before);
+    let again = place.run(&["lab", "clean"]);
+    assert_eq!(text(&again.stdout), "nothing to remove\n");
+}
+
+/// What `ip` lists, or nothing where there is no `ip`.
+fn listed(arguments: &[&str]) -> String {
+    let Ok(mut child) = Command::new("ip").args(arguments).stdout(Stdio::piped()).spawn() else { return String::new() };
+    let mut text = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut text).expect("it prints text");
+    child.wait().expect("it is ours");
+    text
+}
