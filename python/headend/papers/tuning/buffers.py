@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -196,12 +197,18 @@ def _fig10(curves: Curves) -> list[Criterion]:
 
 
 def _fig10_reason(curves: Curves, _: Sequence[Criterion]) -> str:
+    cells = {name: curves[""].at(count) for name, count in BUFFER_PACKETS.items()}
+    estimates = {name: mean_of_runs_mbps(cell) for name, cell in cells.items()}
     values = (
-        f"{name} {number(mean_of_runs_mbps(curves[''].at(count)).value)} "
-        f"({number(float(curves[''].at(count)['timeouts'].mean()))} time-outs)"
-        for name, count in BUFFER_PACKETS.items()
+        f"{name} {number(estimates[name].value)} ({number(float(cell['timeouts'].mean()))} time-outs)"
+        for name, cell in cells.items()
     )
-    return f"Mbit/s a connection: {', '.join(values)}."
+    rises = (
+        f" From {before} to {after} it rises by {100 * (estimates[after].value / estimates[before].value - 1):.1f}%."
+        for before, after in itertools.pairwise(estimates)
+        if estimates[after].lo > estimates[before].hi
+    )
+    return f"Mbit/s a connection: {', '.join(values)}.{''.join(rises)}"
 
 
 FIG10 = SweepFigure(
