@@ -46,6 +46,10 @@ check: test-packages native $(VENV)/.dev ## formatting, lints, types and docs wi
 bench: bench-packages native ## packages per CPU second, instructions per packet and memory per flow, beside ns-2
 	@$(PYTHON) bench/run.py --binary $(TARGET)/release/headend --out $(OUT)/bench.json
 
+.PHONY: bench-lab
+bench-lab: build-packages ## as root: how exact and how fast the emulator is, beside the kernel's own forwarding
+	@cargo bench --quiet --locked -p headend-host --bench emulator -- --json $(abspath $(OUT))/bench-lab.json
+
 .PHONY: docs
 docs: native $(VENV)/.dev ## the book, into build/docs
 	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs build/docs
