@@ -1,5 +1,7 @@
 //! What the kernel's TCP can be made to do of a personality, and what not.
 
+use headend_engine::cc::Algorithm;
+use headend_engine::cc::hystart::HyStart;
 use headend_engine::tcp::personality::{DelayedAck, EraRules, Headers, Personality, Recovery, RtoPolicy};
 use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
@@ -99,6 +101,10 @@ impl Mapping {
             limited_transmit,
             recovery,
             controller,
+            hystart,
+            window_in_segments,
+            frto,
+            undo_spurious,
             ref rto,
             ref delayed_ack,
             idle_restart,
@@ -127,6 +133,12 @@ impl Mapping {
         let why = "the first two duplicate ACKs always let a new segment out (RFC 3042)";
         self.note(!limited_transmit, "limited_transmit", why);
         self.recovery(recovery, sack);
+        self.sysctl("net.ipv4.tcp_frto", if frto { 2 } else { 0 });
+        let why = "a reduction that was a mistake is taken back";
+        self.note(recovery == Recovery::RackTlp && !undo_spurious, "undo_spurious", why);
+        self.note(!window_in_segments, "window_in_segments", "windows are counted in segments");
+        let why = "cubic ends slow start by classic HyStart, on the whole machine or not at all";
+        self.note(controller == Algorithm::Cubic && hystart != HyStart::Classic, "hystart", why);
         // By the route and not as the namespace's default, which may only be an algorithm that everybody is allowed.
         self.settings.metrics.congestion_control = Some(socket::kernel_name(controller).to_owned());
         self.rto(rto);
@@ -153,8 +165,6 @@ impl Mapping {
         self.sysctl("net.ipv4.tcp_recovery", u8::from(has_rack));
         // 3: tail-loss probes.
         self.sysctl("net.ipv4.tcp_early_retrans", if has_rack { 3 } else { 0 });
-        // F-RTO (RFC 5682) belongs to no personality but that of today's Linux.
-        self.sysctl("net.ipv4.tcp_frto", if has_rack { 2 } else { 0 });
         let instead = match recovery {
             Recovery::Tahoe => Some("there is no Tahoe: fast retransmit is followed by fast recovery, as in NewReno"),
             Recovery::Reno => Some("there is no Reno: fast recovery lasts until all that was sent is acknowledged"),
@@ -193,14 +203,25 @@ impl Mapping {
     }
 
     fn delayed_ack(&mut self, delayed_ack: &DelayedAck) {
-        let DelayedAck { segments, timeout, heartbeat, gap_fill_at_once, out_of_order_at_once } = *delayed_ack;
+        let DelayedAck {
+            segments,
+            quick_segments,
+            timeout,
+            timeout_max,
+            heartbeat,
+            gap_fill_at_once,
+            out_of_order_at_once,
+        } = *delayed_ack;
         self.settings.metrics.quick_ack = segments == 1;
         self.note(segments > 2, "delayed_ack", "every second full segment is acknowledged at once");
         if segments > 1 {
-            let taken = timeout.min(DELAYED_ACK_MAX);
-            self.note(taken != timeout, "delayed_ack_timeout", "an acknowledgement waits 200 ms at most");
+            let wanted = timeout.max(timeout_max);
+            let taken = wanted.min(DELAYED_ACK_MAX);
+            self.note(taken != wanted, "delayed_ack_timeout", "an acknowledgement waits 200 ms at most");
             self.settings.socket.delayed_ack_max = Some(taken);
             self.note(heartbeat, "delayed_ack_heartbeat", "each delay has a timer of its own");
+            let why = "the first 16 segments are acknowledged one by one";
+            self.note(quick_segments != 16, "quick_acks", why);
         }
         let why = "a segment that fills a gap is acknowledged at once";
         self.note(!gap_fill_at_once, "delayed_ack_gap_fill_at_once", why);

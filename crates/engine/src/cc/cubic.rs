@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::hystart::SlowStart;
 use super::{Ack, Cause, Congestion, Controller, Setup};
 use crate::time::{Duration, Time};
 use crate::units::Bytes;
@@ -22,6 +23,8 @@ pub struct Cubic {
     state: State,
     /// What the last congestion event changed, for the case that it was a mistake (RFC 9438 s4.9).
     before: State,
+    slow_start: SlowStart,
+    rtt_min: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +68,7 @@ impl Cubic {
             epoch: None,
             seen: Time::ZERO,
         };
-        Cubic { setup, state, before: state }
+        Cubic { setup, state, before: state, slow_start: SlowStart::new(setup.hystart), rtt_min: None }
     }
 
     /// Congestion avoidance for `acked` bytes.
@@ -104,6 +107,14 @@ impl Controller for Cubic {
     fn on_ack(&mut self, ack: &Ack) {
         let since = ack.now.since(self.state.seen);
         self.state.seen = ack.now;
+        let slow_start = whole(self.state.cwnd) < self.state.ssthresh;
+        if slow_start {
+            self.rtt_min = ack.rtt.map(|rtt| self.rtt_min.map_or(rtt, |least| least.min(rtt))).or(self.rtt_min);
+            let segments = whole(self.state.cwnd) / self.setup.mss.get().max(1);
+            if self.slow_start.is_over(ack, ack.rtt, self.rtt_min, segments) {
+                self.state.ssthresh = whole(self.state.cwnd);
+            }
+        }
         // RFC 9438 s5.8: no growth while the window is not what limits, and its time does not count.
         if !ack.may_grow || !ack.window_limited {
             return;
@@ -111,7 +122,7 @@ impl Controller for Cubic {
         if whole(self.state.cwnd) < self.state.ssthresh {
             // RFC 9438 s4.10: slow start as in Reno (RFC 5681 s3.1 eq. 2). At ssthresh itself, where a reduction leaves
             // the window, RFC 5681 s3.1 allows either.
-            self.state.cwnd += fixed(ack.acked.min(self.setup.abc_limit).get());
+            self.state.cwnd += fixed(self.slow_start.share(ack.acked.min(self.setup.abc_limit).get()));
             return;
         }
         if let Some(epoch) = &mut self.state.epoch {
@@ -148,6 +159,7 @@ impl Controller for Cubic {
                 state.cwnd = fixed(if cause == Cause::Timeout { self.setup.loss_window.get() } else { mss });
                 // RFC 9438 s4.8: the stage after a time-out starts where it starts, K = 0, without a memory of W_max.
                 state.w_max = 0;
+                self.slow_start.restart();
             }
             Cause::Idle => unreachable!("handled above"),
         }
@@ -193,7 +205,7 @@ impl Epoch {
 }
 
 /// The largest number whose cube is at most `n`.
-fn cube_root(n: u128) -> u64 {
+pub(super) fn cube_root(n: u128) -> u64 {
     let mut root = 0_u128;
     for bit in (0..42).rev() {
         let larger = root | 1 << bit;

@@ -4,9 +4,13 @@
 //! same one serves a simulated connection, a control TCP and a test.
 
 pub mod cubic;
+pub mod hystart;
+pub mod linux;
 pub mod reno;
 
 use std::fmt::Debug;
+
+use hystart::HyStart;
 
 use crate::time::{Duration, Time};
 use crate::units::{Bytes, Rate};
@@ -56,6 +60,10 @@ pub struct Congestion {
     pub usable: Bytes,
     /// True for a further timeout of the same data (RFC 5681 s3.1: ssthresh is then kept).
     pub repeated: bool,
+    /// Bytes still believed to be in the network after a timeout: sent too recently to be taken for lost.
+    pub pipe: Bytes,
+    /// How many retransmission timeouts an idle time lasted (RFC 2861 s3.1); 0 if the connection was not idle.
+    pub timeouts: u64,
 }
 
 /// What every controller is told at the start.
@@ -75,6 +83,10 @@ pub struct Setup {
     pub floor_segments: u64,
     /// Halve the usable window in whole segments (BSD, ns) and not the bytes in flight (RFC 5681 eq. 4).
     pub halve_usable: bool,
+    /// Windows in whole segments, computed as Linux does; else in bytes, as the RFCs do.
+    pub in_segments: bool,
+    /// How slow start ends before a loss; CUBIC only.
+    pub hystart: HyStart,
 }
 
 /// A congestion-control algorithm.
@@ -116,10 +128,13 @@ impl Algorithm {
     /// All of them with their names in scenario files: the registry.
     pub const ALL: &[(&str, Algorithm)] = &[("reno", Algorithm::Reno), ("cubic", Algorithm::Cubic)];
 
-    /// A fresh controller.
+    /// A fresh controller. Whatever an algorithm takes beside its name is in the [`Setup`], so that it survives a change of
+    /// the name.
     pub fn start(self, setup: Setup) -> Box<dyn Controller> {
         match self {
+            Algorithm::Reno if setup.in_segments => Box::new(linux::Reno::new(&setup)),
             Algorithm::Reno => Box::new(reno::Reno::new(setup)),
+            Algorithm::Cubic if setup.in_segments => Box::new(linux::Cubic::new(&setup)),
             Algorithm::Cubic => Box::new(cubic::Cubic::new(setup)),
         }
     }

@@ -49,8 +49,9 @@ impl Controller for Reno {
             // RFC 5681 s3.1 eq. 2: at most so much for each ACK of new data, delayed or not.
             self.cwnd += ack.acked.min(self.setup.abc_limit).get();
         } else {
-            // RFC 5681 s3.1 eq. 3.
-            self.fraction += ((mss * mss) << 16) / self.cwnd.max(1);
+            // RFC 5681 s3.1 eq. 3, an ACK of any size; RFC 3465 s2.1 counts what it acknowledges.
+            let counted = if self.setup.abc_limit.get() > mss { ack.acked.get() } else { mss };
+            self.fraction += ((mss * counted) << 16) / self.cwnd.max(1);
             self.cwnd += self.fraction >> 16;
             self.fraction &= 0xffff;
         }

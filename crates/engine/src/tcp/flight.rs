@@ -33,6 +33,10 @@ pub(crate) struct Flight {
     pub(crate) limited_transmit: bool,
     /// Rules of the 1990s.
     pub(crate) era: EraRules,
+    /// Look whether a timeout was spurious (RFC 5682).
+    pub(crate) frto: bool,
+    /// Look whether a retransmission was (RFC 3522, RFC 3708).
+    pub(crate) undo_spurious: bool,
     /// Set to restart the retransmission timer; the sender does so and clears it.
     pub(crate) restart_timer: bool,
     /// When the retransmission timer expires.
@@ -41,6 +45,28 @@ pub(crate) struct Flight {
     pub(crate) rtt: Option<Duration>,
     /// What has happened so far.
     pub(crate) counters: Counters,
+}
+
+/// Why and from where the window shrinks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shrink {
+    pub(crate) cause: Cause,
+    /// Bytes in flight then.
+    pub(crate) in_flight: u64,
+    /// What duplicate ACKs had added to the window.
+    pub(crate) inflation: u64,
+    /// A further event of the same loss.
+    pub(crate) repeated: bool,
+    /// Bytes not taken for lost at a timeout.
+    pub(crate) pipe: u64,
+    /// Timeouts that an idle time lasted.
+    pub(crate) timeouts: u64,
+}
+
+impl Shrink {
+    pub(crate) fn new(cause: Cause, in_flight: u64) -> Shrink {
+        Shrink { cause, in_flight, inflation: 0, repeated: false, pipe: 0, timeouts: 0 }
+    }
 }
 
 impl Flight {
@@ -76,8 +102,9 @@ impl Flight {
         });
     }
 
-    /// Tells the controller that the window must shrink; `inflation` is what duplicate ACKs had added to it.
-    pub(crate) fn congest(&mut self, now: Time, cause: Cause, in_flight: u64, inflation: u64, repeated: bool) {
+    /// Tells the controller that the window must shrink.
+    pub(crate) fn congest(&mut self, now: Time, event: Shrink) {
+        let Shrink { cause, in_flight, inflation, repeated, pipe, timeouts } = event;
         // RFC 5681 s3.2 step 2: what limited transmit sent beyond the window does not count.
         let in_flight = match cause {
             Cause::Loss | Cause::LossTahoe => in_flight.min(self.controller.window().get().max(self.mss)),
@@ -91,6 +118,14 @@ impl Flight {
             usable: Bytes::new(usable),
             // 4.4BSD and ns halve ssthresh again at every timeout; RFC 5681 s3.1 does not.
             repeated: repeated && !self.era.halve_usable,
+            pipe: Bytes::new(pipe),
+            timeouts,
         });
+    }
+
+    /// Tells the controller that the last reduction was a mistake.
+    pub(crate) fn undo(&mut self) {
+        self.counters.undone += 1;
+        self.controller.on_spurious();
     }
 }

@@ -2,6 +2,7 @@
 
 use super::segment::Segment;
 use crate::cc::Algorithm;
+use crate::cc::hystart::HyStart;
 use crate::time::Duration;
 use crate::units::Bytes;
 
@@ -64,8 +65,14 @@ pub struct RtoPolicy {
 pub struct DelayedAck {
     /// Acknowledge at once when this many segments wait: 1 means no delay.
     pub segments: u32,
+    /// So many of the first segments are acknowledged one by one, at once, and so many again after a pause of an RTO
+    /// (Linux: 16).
+    pub quick_segments: u32,
     /// Longest delay.
     pub timeout: Duration,
+    /// With segments arriving further apart than half of `timeout`, the delay grows with their distance up to this, but
+    /// not beyond a round trip (Linux: 200 ms). No more than `timeout`: the delay is fixed.
+    pub timeout_max: Duration,
     /// The delay ends on the ticks of a free-running clock of period `timeout` (BSD), uniform in 0..timeout.
     pub heartbeat: bool,
     /// A segment that fills a gap, wholly or in part, is acknowledged at once (RFC 5681 s4.2). ns without
@@ -182,6 +189,15 @@ pub struct Personality {
     pub recovery: Recovery,
     /// Congestion control.
     pub controller: Algorithm,
+    /// How slow start ends before a loss; CUBIC only.
+    pub hystart: HyStart,
+    /// Windows in whole segments, computed as Linux does; else in bytes, as the RFCs do.
+    pub window_in_segments: bool,
+    /// Look whether a timeout was spurious, and take it back if so (RFC 5682); RACK-TLP only.
+    pub frto: bool,
+    /// Take back what retransmissions did that timestamps (RFC 3522, RFC 4015) or D-SACK (RFC 3708) show to have been
+    /// spurious; RACK-TLP only.
+    pub undo_spurious: bool,
     /// The retransmission timer.
     pub rto: RtoPolicy,
     /// Delayed acknowledgements.
@@ -222,6 +238,10 @@ impl Personality {
             limited_transmit: false,
             recovery: Recovery::Reno,
             controller: Algorithm::Reno,
+            hystart: HyStart::Off,
+            window_in_segments: false,
+            frto: false,
+            undo_spurious: false,
             rto: RtoPolicy {
                 tick: Duration::from_millis(500),
                 heartbeat: false,
@@ -233,7 +253,9 @@ impl Personality {
             },
             delayed_ack: DelayedAck {
                 segments: 2,
+                quick_segments: 0,
                 timeout: Duration::from_millis(200),
+                timeout_max: Duration::ZERO,
                 heartbeat: false,
                 gap_fill_at_once: false,
                 out_of_order_at_once: true,
@@ -272,6 +294,10 @@ impl Personality {
             limited_transmit: true,
             recovery: Recovery::NewReno,
             controller: Algorithm::Reno,
+            hystart: HyStart::Off,
+            window_in_segments: false,
+            frto: false,
+            undo_spurious: false,
             rto: RtoPolicy {
                 tick: Duration::from_millis(1),
                 heartbeat: false,
@@ -283,7 +309,9 @@ impl Personality {
             },
             delayed_ack: DelayedAck {
                 segments: 2,
+                quick_segments: 0,
                 timeout: Duration::from_millis(200),
+                timeout_max: Duration::ZERO,
                 heartbeat: false,
                 gap_fill_at_once: true,
                 out_of_order_at_once: true,
@@ -305,6 +333,10 @@ impl Personality {
         Personality {
             recovery: Recovery::RackTlp,
             controller: Algorithm::Cubic,
+            hystart: HyStart::Classic,
+            window_in_segments: true,
+            frto: true,
+            undo_spurious: true,
             abc_limit_segments: None,
             rto: RtoPolicy {
                 tick: Duration::from_micros(1),
@@ -314,7 +346,12 @@ impl Personality {
                 backoff_max: 1 << 15,
                 ..sack.rto
             },
-            delayed_ack: DelayedAck { timeout: Duration::from_millis(40), ..sack.delayed_ack },
+            delayed_ack: DelayedAck {
+                quick_segments: 16,
+                timeout: Duration::from_millis(40),
+                timeout_max: Duration::from_millis(200),
+                ..sack.delayed_ack
+            },
             ..sack
         }
     }

@@ -30,6 +30,7 @@ pub(crate) struct Receiver {
     /// Largest payload seen: a full-sized segment, for the every-second-segment rule (RFC 1122 s4.2.3.2).
     full_segment: u64,
     acknowledge_now: bool,
+    pace: Pace,
     delayed_until: Option<Time>,
     /// Position of the peer's FIN, once known.
     fin: Option<u64>,
@@ -43,6 +44,43 @@ struct Island {
     end: u64,
     /// The arrival that touched it last.
     touched: u64,
+}
+
+/// How an adaptive receiver (Linux) paces its acknowledgements.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    /// Segments still to be acknowledged one by one.
+    quick: u32,
+    /// The delay now; zero before the first segment.
+    delay: Duration,
+    /// When data came last.
+    last: Time,
+    /// The round trip, once known: the delay does not grow beyond it.
+    round_trip: Option<Duration>,
+}
+
+impl Pace {
+    /// A segment with payload arrived.
+    fn arrive(&mut self, now: Time, policy: &DelayedAck, quick: u32) {
+        let gap = now.since(self.last);
+        self.last = now;
+        if self.delay == Duration::ZERO {
+            self.quick = quick;
+            self.delay = policy.timeout;
+        } else if gap <= policy.timeout / 2 {
+            self.delay = self.delay / 2 + policy.timeout / 2;
+        } else if gap < self.delay {
+            self.delay = self.delay / 2 + gap;
+        } else if gap > policy.timeout + self.round_trip.unwrap_or(policy.timeout_max) {
+            // The sender paused, and may begin again with one segment.
+            self.quick = quick;
+        }
+    }
+
+    fn timeout(&self, policy: &DelayedAck) -> Duration {
+        let longest = self.round_trip.unwrap_or(policy.timeout_max).clamp(policy.timeout, policy.timeout_max);
+        self.delay.min(longest)
+    }
 }
 
 impl Receiver {
@@ -61,6 +99,7 @@ impl Receiver {
             unacknowledged: 0,
             full_segment: 0,
             acknowledge_now: false,
+            pace: Pace::default(),
             delayed_until: None,
             fin: None,
             duplicates: 0,
@@ -70,6 +109,11 @@ impl Receiver {
     /// Takes `len` bytes at `start`, then a FIN if `fin`. Positions outside the window are cut off.
     pub(crate) fn arrive(&mut self, now: Time, start: u64, len: u64, fin: bool) {
         self.full_segment = self.full_segment.max(len);
+        if self.policy.quick_segments > 0 || self.policy.timeout_max > self.policy.timeout {
+            // Not more than keep the window in motion: each tells of a segment.
+            let quick = self.capacity / (2 * self.full_segment.max(1));
+            self.pace.arrive(now, &self.policy, self.policy.quick_segments.min(quick.clamp(2, 1_000) as u32));
+        }
         let end = start + len;
         if fin && self.fin.is_none() && end < self.edge + 1 {
             self.fin = Some(end);
@@ -117,10 +161,11 @@ impl Receiver {
         self.unacknowledged += len;
         // RFC 1122 s4.2.3.2, RFC 5681 s4.2: at least every second full-sized segment.
         let due = self.full_segment * u64::from(self.policy.segments);
-        if self.policy.segments <= 1 || self.unacknowledged >= due {
+        if self.policy.segments <= 1 || self.unacknowledged >= due || self.pace.quick > 0 {
             self.acknowledge_now = true;
         } else if self.delayed_until.is_none() {
-            let timeout = self.policy.timeout;
+            let adapts = self.policy.timeout_max > self.policy.timeout && self.pace.delay > Duration::ZERO;
+            let timeout = if adapts { self.pace.timeout(&self.policy) } else { self.policy.timeout };
             self.delayed_until = Some(if self.policy.heartbeat {
                 let beat = timeout.as_nanos();
                 let next_beat = ((now + self.phase).as_nanos() / beat + 1) * beat;
@@ -168,6 +213,11 @@ impl Receiver {
         self.acknowledge_now && (!self.islands.is_empty() || self.duplicate.is_some())
     }
 
+    /// The hand-shake, or our own data, took this long to be acknowledged.
+    pub(crate) fn note_round_trip(&mut self, round_trip: Duration) {
+        self.pace.round_trip = Some(round_trip);
+    }
+
     /// Asks for an acknowledgement at the next opportunity.
     pub(crate) fn acknowledge(&mut self) {
         self.acknowledge_now = true;
@@ -180,6 +230,9 @@ impl Receiver {
 
     /// An acknowledgement leaves: its position, and the window to offer with it, in bytes.
     pub(crate) fn acknowledged(&mut self) -> (u64, u64) {
+        if self.unacknowledged > 0 || self.acknowledge_now {
+            self.pace.quick = self.pace.quick.saturating_sub(1);
+        }
         self.acknowledge_now = false;
         self.delayed_until = None;
         self.unacknowledged = 0;

@@ -170,6 +170,14 @@ impl Scoreboard {
         self.highest_sacked = 0;
     }
 
+    /// Takes nothing for lost any more.
+    pub(crate) fn forget_losses(&mut self) {
+        for segment in &mut self.segments {
+            segment.lost = false;
+        }
+        self.lost_bytes = 0;
+    }
+
     /// The first segment.
     pub(crate) fn first(&self) -> Option<&Sent> {
         self.segments.front()

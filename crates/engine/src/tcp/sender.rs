@@ -1,6 +1,6 @@
 //! The sending half: what to send, when to send it again, and how much the peer and the network allow.
 
-use super::flight::Flight;
+use super::flight::{Flight, Shrink};
 use super::personality::{EraRules, Personality, Recovery};
 use super::recovery::{self, Acknowledgement};
 use super::rto::Rto;
@@ -21,6 +21,8 @@ pub struct Counters {
     pub timeouts: u64,
     /// Losses found by duplicate ACKs, SACK or RACK: once per recovery.
     pub fast_retransmits: u64,
+    /// Reductions of the window that were taken back, their cause being no loss (RFC 5682, RFC 4015).
+    pub undone: u64,
     /// Tail-loss probes (RFC 8985 s7).
     pub tail_loss_probes: u64,
     /// Zero-window probes (RFC 9293 s3.8.6.1).
@@ -106,6 +108,8 @@ impl Sender {
             loss_window: if era.restart_at_initial_window { initial_window } else { one },
             floor_segments: era.floor_segments,
             halve_usable: era.halve_usable,
+            in_segments: personality.window_in_segments,
+            hystart: personality.hystart,
         };
         Sender {
             flight: Flight {
@@ -120,6 +124,8 @@ impl Sender {
                 dupack_threshold: personality.dupack_threshold.max(1),
                 limited_transmit: personality.limited_transmit,
                 era,
+                frto: personality.frto,
+                undo_spurious: personality.undo_spurious,
                 restart_timer: false,
                 retransmit_at: None,
                 rtt: None,
@@ -326,7 +332,9 @@ impl Sender {
             return;
         }
         if self.last_sent.is_some_and(|sent| now.since(sent) > self.flight.rto.timeout()) {
-            self.flight.congest(now, Cause::Idle, 0, 0, false);
+            let timeouts =
+                now.since(self.last_sent.unwrap_or(now)).as_nanos() / self.flight.rto.timeout().as_nanos().max(1);
+            self.flight.congest(now, Shrink { timeouts, ..Shrink::new(Cause::Idle, 0) });
             self.last_sent = None;
         }
     }

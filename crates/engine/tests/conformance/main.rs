@@ -7,5 +7,6 @@ mod open;
 mod options;
 mod receive;
 mod send;
+mod spurious;
 mod timers;
 mod window;

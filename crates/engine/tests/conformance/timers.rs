@@ -131,6 +131,25 @@ fn timestamps_tell_a_retransmission_from_its_original() {
 }
 
 #[test]
+fn under_sack_too_an_echo_ends_the_back_off() {
+    for recovery in [Recovery::Sack, Recovery::RackTlp] {
+        let p = Personality { timestamps: true, sack: true, recovery, ..plain() };
+        let options =
+            Options { mss: Some(1_012), timestamps: Some((0, 0)), sack_permitted: true, ..Options::default() };
+        let mut bench = Bench::client_of(&p, Segment { options, ..syn_ack() });
+        bench.write(900);
+        while bench.tcp.counters().timeouts == 0 {
+            bench.until(bench.now + Duration::from_millis(1));
+        }
+        assert_eq!(rto_ms(&bench), 2_000, "{recovery:?}");
+        let left = (bench.now - headend_engine::time::Time::ZERO).as_millis() as u32;
+        bench.now += Duration::from_millis(50);
+        bench.hear(ack(901).stamped(left + 50, left));
+        assert_eq!(rto_ms(&bench), 1_000, "{recovery:?}");
+    }
+}
+
+#[test]
 fn a_timeout_begins_slow_start_with_one_segment() {
     for p in each_recovery() {
         let mut bench = open(&p);

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use headend_engine::cc::Algorithm;
+use headend_engine::cc::hystart::HyStart;
 use headend_engine::tcp::personality::{EraRules, Headers, Personality, Recovery, Repeat};
 use headend_engine::units::Bytes;
 
@@ -200,6 +201,39 @@ pub static OPTIONS: &[TcpOption] = &[
         |p| name_of(Algorithm::ALL, &p.controller),
     ),
     option(
+        "hystart",
+        "hystart",
+        Kind::Choice(|| keys(HyStart::ALL)),
+        "How slow start ends before a loss, with `cubic` only: `classic` as in Linux, `plus-plus` as in RFC 9406.",
+        |p, s| p.hystart = named(HyStart::ALL, &s.text()),
+        |p| name_of(HyStart::ALL, &p.hystart),
+    ),
+    option(
+        "window_in_segments",
+        "window_in_segments",
+        Kind::Flag,
+        "Windows in whole segments, computed as Linux does, and not in bytes, as the RFCs do.",
+        |p, s| p.window_in_segments = s.flag(),
+        |p| p.window_in_segments.to_string(),
+    ),
+    option(
+        "frto",
+        "frto",
+        Kind::Flag,
+        "Take a time-out back that turns out to have been spurious (RFC 5682); with `rack-tlp` only.",
+        |p, s| p.frto = s.flag(),
+        |p| p.frto.to_string(),
+    ),
+    option(
+        "undo_spurious",
+        "undo_spurious",
+        Kind::Flag,
+        "Take a reduction of the window back when timestamps (RFC 3522) or D-SACK (RFC 3708) show that its \
+         retransmissions were spurious; with `rack-tlp` only.",
+        |p, s| p.undo_spurious = s.flag(),
+        |p| p.undo_spurious.to_string(),
+    ),
+    option(
         "rto_tick",
         "rto.tick",
         TIMER,
@@ -264,12 +298,29 @@ pub static OPTIONS: &[TcpOption] = &[
         |p| p.delayed_ack.segments.to_string(),
     ),
     option(
+        "quick_acks",
+        "delayed_ack.quick_segments",
+        Kind::Count { min: 0, max: 1_000 },
+        "So many of the first segments are acknowledged one by one, and again after a long pause (Linux: 16).",
+        |p, s| p.delayed_ack.quick_segments = small(s.count()),
+        |p| p.delayed_ack.quick_segments.to_string(),
+    ),
+    option(
         "delayed_ack_timeout",
         "delayed_ack.timeout",
         TIMER,
         "Longest delay of an ACK.",
         |p, s| p.delayed_ack.timeout = s.span(),
         |p| p.delayed_ack.timeout.to_string(),
+    ),
+    option(
+        "delayed_ack_timeout_max",
+        "delayed_ack.timeout_max",
+        Kind::Span { min: 0, max: 3_600_000_000_000 },
+        "Where segments come far apart the delay grows with their distance up to this, but not beyond a round trip \
+         (Linux: 200 ms); at most `delayed_ack_timeout`: it is fixed.",
+        |p, s| p.delayed_ack.timeout_max = s.span(),
+        |p| p.delayed_ack.timeout_max.to_string(),
     ),
     option(
         "delayed_ack_heartbeat",

@@ -4,6 +4,7 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 
 use super::*;
+use crate::cc::hystart::HyStart;
 
 const MSS: u64 = 1_000;
 
@@ -31,6 +32,8 @@ impl Clocked {
             loss_window: Bytes::new(MSS),
             floor_segments: 2,
             halve_usable: false,
+            in_segments: false,
+            hystart: HyStart::Off,
         };
         Clocked { cubic: Cubic::new(setup), now: Time::from_nanos(1), rtt }
     }
@@ -59,7 +62,15 @@ impl Clocked {
 
     fn congestion(&mut self, cause: Cause) {
         let (now, flight) = (self.now, self.cubic.window());
-        self.cubic.on_congestion(&Congestion { now, cause, in_flight: flight, usable: flight, repeated: false });
+        self.cubic.on_congestion(&Congestion {
+            now,
+            cause,
+            in_flight: flight,
+            usable: flight,
+            repeated: false,
+            pipe: Bytes::ZERO,
+            timeouts: 0,
+        });
     }
 
     fn segments(&self) -> f64 {
@@ -159,7 +170,15 @@ fn a_further_timeout_of_the_same_data_keeps_the_threshold() {
     let mut clocked = Clocked::starting(100, Duration::from_millis(200));
     clocked.congestion(Cause::Timeout);
     let (now, flight) = (clocked.now, clocked.cubic.window());
-    let again = Congestion { now, cause: Cause::Timeout, in_flight: flight, usable: flight, repeated: true };
+    let again = Congestion {
+        now,
+        cause: Cause::Timeout,
+        in_flight: flight,
+        usable: flight,
+        repeated: true,
+        pipe: Bytes::ZERO,
+        timeouts: 0,
+    };
     clocked.cubic.on_congestion(&again);
     assert_eq!((clocked.segments(), clocked.threshold_segments()), (1.0, 70.0));
     clocked.cubic.on_spurious();

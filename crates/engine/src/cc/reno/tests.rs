@@ -3,6 +3,7 @@ use std::fmt::Write;
 use insta::assert_snapshot;
 
 use super::*;
+use crate::cc::hystart::HyStart;
 use crate::time::Time;
 
 const MSS: u64 = 1_000;
@@ -17,6 +18,8 @@ fn setup(of_1996: bool) -> Setup {
         loss_window: Bytes::new(MSS),
         floor_segments: if of_1996 { 0 } else { 2 },
         halve_usable: of_1996,
+        in_segments: false,
+        hystart: HyStart::Off,
     }
 }
 
@@ -34,7 +37,7 @@ fn ack(reno: &mut Reno, bytes: u64) {
 
 fn congestion(cause: Cause, in_flight: u64, usable: u64) -> Congestion {
     let (in_flight, usable) = (Bytes::new(in_flight), Bytes::new(usable));
-    Congestion { now: Time::ZERO, cause, in_flight, usable, repeated: false }
+    Congestion { now: Time::ZERO, cause, in_flight, usable, repeated: false, pipe: Bytes::ZERO, timeouts: 0 }
 }
 
 /// A controller in congestion avoidance at `segments`.

@@ -92,6 +92,7 @@ impl Connection {
     pub(super) fn establish(&mut self, now: Time, segment: &Segment, extra_window: u64) {
         if self.hello.copies == 1 {
             self.hello.rto.measure(self.hello.sent, now);
+            self.receiver.note_round_trip(now - self.hello.sent);
         }
         // The window of a SYN is never scaled (RFC 7323 s2.2).
         let shift = if segment.flags.syn { 0 } else { self.agreed.scale.map_or(0, |(theirs, _)| theirs) };

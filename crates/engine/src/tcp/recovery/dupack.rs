@@ -3,7 +3,7 @@
 
 use super::{Acknowledgement, Want};
 use crate::cc::Cause;
-use crate::tcp::flight::Flight;
+use crate::tcp::flight::{Flight, Shrink};
 use crate::tcp::personality::Repeat;
 use crate::time::Time;
 
@@ -79,7 +79,7 @@ impl DupAcks {
     /// Fast retransmit: halves, and asks for the first segment to be sent again.
     pub(crate) fn fast_retransmit(&mut self, flight: &mut Flight, now: Time, cause: Cause) {
         flight.counters.fast_retransmits += 1;
-        flight.congest(now, cause, flight.size(), self.inflation, false);
+        flight.congest(now, Shrink { inflation: self.inflation, ..Shrink::new(cause, flight.size()) });
         if flight.era.fast_retransmit_backs_off {
             flight.rto.back_off();
         }
@@ -100,7 +100,7 @@ impl DupAcks {
         self.recover = flight.max;
         self.timed_out = true;
         self.timed = None;
-        flight.congest(now, Cause::Timeout, flight.size(), 0, repeated);
+        flight.congest(now, Shrink { repeated, ..Shrink::new(Cause::Timeout, flight.size()) });
         flight.nxt = flight.una;
     }
 

@@ -10,6 +10,7 @@ pub(crate) mod rack;
 pub(crate) mod reno;
 pub(crate) mod sack;
 pub(crate) mod selective;
+pub(crate) mod spurious;
 pub(crate) mod tahoe;
 
 use std::fmt::Debug;

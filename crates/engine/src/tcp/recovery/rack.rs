@@ -56,7 +56,7 @@ struct Rack {
 impl Default for RackTlp {
     fn default() -> Self {
         RackTlp {
-            common: Selective::default(),
+            common: Selective::charging_once(),
             rack: Rack {
                 sent: Time::ZERO,
                 end: 0,

@@ -1,9 +1,10 @@
 //! What SACK and RACK-TLP share: the scoreboard, entering and leaving recovery, the window within it.
 
 use super::prr::Prr;
+use super::spurious::Spurious;
 use super::{Acknowledgement, Want};
 use crate::cc::Cause;
-use crate::tcp::flight::Flight;
+use crate::tcp::flight::{Flight, Shrink};
 use crate::tcp::scoreboard::{Scoreboard, Sent};
 use crate::time::{Duration, Time};
 
@@ -26,10 +27,14 @@ pub(crate) struct Selective {
     timeouts_of: Option<u64>,
     /// The timer expired: the first segment leaves whatever else is believed to be in the network.
     resend_first: bool,
+    /// A window whose repair ends in a timeout is not charged for again (Linux); RFC 5681 s3.1 says nothing of it.
+    charges_once: bool,
+    /// Whether the last reduction was a mistake.
+    pub(crate) spurious: Spurious,
 }
 
 /// What one acknowledgement delivered.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     /// Bytes newly acknowledged or reported by SACK.
     pub(crate) bytes: u64,
@@ -37,18 +42,33 @@ pub(crate) struct Delivery {
     pub(crate) in_flight: u64,
     /// Round trip of the newest segment that was delivered and sent only once.
     pub(crate) rtt: Option<Duration>,
+    /// The least end of a segment that was sent only once; `u64::MAX` if there is none.
+    pub(crate) original: u64,
 }
 
 impl Default for Selective {
     fn default() -> Self {
-        Selective { board: Scoreboard::default(), mode: Mode::Open, timeouts_of: None, resend_first: false }
+        Selective {
+            board: Scoreboard::default(),
+            mode: Mode::Open,
+            timeouts_of: None,
+            resend_first: false,
+            charges_once: false,
+            spurious: Spurious::default(),
+        }
     }
 }
 
 impl Selective {
+    /// As Linux keeps it.
+    pub(crate) fn charging_once() -> Selective {
+        Selective { charges_once: true, ..Selective::default() }
+    }
+
     pub(crate) fn on_sent(&mut self, now: Time, start: u64, end: u64, resend: bool) {
         self.resend_first = false;
         if resend {
+            self.spurious.on_resent(now, end);
             self.board.resend(start, now);
         } else {
             self.board.push(start, end, now);
@@ -65,13 +85,16 @@ impl Selective {
         ack: &Acknowledgement<'_>,
         mut each: impl FnMut(&Sent),
     ) -> Delivery {
-        let mut delivery = Delivery { in_flight: self.board.pipe(), ..Delivery::default() };
+        let mut delivery = Delivery { bytes: 0, in_flight: self.board.pipe(), rtt: None, original: u64::MAX };
         let mut newest: Option<Time> = None;
         let mut ambiguous = false;
         let mut count = |segment: &Sent| {
             delivery.bytes += segment.end - segment.start;
             newest = newest.max(Some(segment.at));
             ambiguous |= segment.retransmitted;
+            if !segment.retransmitted {
+                delivery.original = delivery.original.min(segment.end);
+            }
             each(segment);
         };
         self.board.acknowledge(flight.una, |segment| {
@@ -92,6 +115,9 @@ impl Selective {
         if let Some(sent) = newest.filter(|_| !ambiguous) {
             flight.measure(sent, ack.now);
             delivery.rtt = Some(ack.now - sent);
+        } else if let Some(sent) = ack.echoed.filter(|_| ack.acked(flight) > 0) {
+            // RFC 7323 s4: the echo tells which copy arrived. Its clock is coarse: for the timeout, and nothing else.
+            flight.rto.measure(sent, ack.now);
         }
         delivery
     }
@@ -104,6 +130,13 @@ impl Selective {
         delivery: Delivery,
         found_loss: bool,
     ) {
+        if self.spurious.is_open() && self.is_spurious(flight, ack, delivery) {
+            flight.undo();
+            self.board.forget_losses();
+            self.timeouts_of = None;
+            self.resend_first = false;
+            self.mode = Mode::Open;
+        }
         match self.mode {
             Mode::Recovery { end, .. } | Mode::AfterTimeout { end } if flight.una >= end => self.mode = Mode::Open,
             _ => {}
@@ -121,17 +154,24 @@ impl Selective {
             Mode::Open | Mode::AfterTimeout { .. } => {
                 let may_grow = acked > 0;
                 if delivery.bytes > 0 || may_grow {
-                    flight.grow(ack.now, acked.max(delivery.bytes), delivery.in_flight, may_grow, delivery.rtt);
+                    flight.grow(ack.now, delivery.bytes, delivery.in_flight, may_grow, delivery.rtt);
                 }
             }
         }
+    }
+
+    fn is_spurious(&mut self, flight: &Flight, ack: &Acknowledgement<'_>, delivery: Delivery) -> bool {
+        let news = delivery.bytes > ack.acked(flight);
+        let repairing = self.repairing();
+        self.spurious.is_shown(flight, ack, repairing, delivery.original, news)
     }
 
     fn enter(&mut self, flight: &mut Flight, now: Time, delivery: Delivery) {
         flight.counters.fast_retransmits += 1;
         // RFC 9937 s6.1, RecoverFS: what was in flight before this ACK. RFC 6675 s5 halves all that is unacknowledged.
         let in_flight = (flight.size() - self.board.sacked_bytes() + delivery.bytes).min(flight.size());
-        flight.congest(now, Cause::Loss, flight.size(), 0, false);
+        flight.congest(now, Shrink::new(Cause::Loss, flight.size()));
+        self.spurious.on_reduction(flight);
         let prr = Prr::start(flight.controller.window().get(), in_flight);
         self.mode = Mode::Recovery { end: flight.max, prr };
         flight.restart_timer = true;
@@ -141,21 +181,27 @@ impl Selective {
     /// `in_flight` is what was out then.
     pub(crate) fn congest_without_recovery(&mut self, flight: &mut Flight, now: Time, in_flight: u64) {
         if matches!(self.mode, Mode::Open) {
-            flight.congest(now, Cause::Loss, in_flight, 0, false);
+            flight.congest(now, Shrink::new(Cause::Loss, in_flight));
         }
     }
 
     /// The timer expired: the first segment is lost, with all others that `dead` says are; slow start.
     pub(crate) fn on_timeout(&mut self, flight: &mut Flight, now: Time, dead: impl Fn(&Sent) -> bool) {
-        let repeated = self.timeouts_of == Some(flight.una);
+        let again = self.timeouts_of == Some(flight.una);
+        let in_recovery = self.charges_once && self.recovering();
         self.timeouts_of = Some(flight.una);
+        if !again && !in_recovery {
+            self.spurious.on_reduction(flight);
+        }
+        self.spurious.on_timeout(flight, again || !self.repairing());
         if self.board.first().is_some_and(|first| first.sacked) {
             // RFC 2018 s8: the receiver discarded what it had reported.
             self.board.forget_sacks();
         }
         let in_flight = flight.size() - self.board.sacked_bytes();
         self.board.mark_lost(|segment| Some(segment.start == flight.una || dead(segment)));
-        flight.congest(now, Cause::Timeout, in_flight, 0, repeated);
+        let (repeated, pipe) = (again || in_recovery, self.board.pipe());
+        flight.congest(now, Shrink { repeated, pipe, ..Shrink::new(Cause::Timeout, in_flight) });
         self.mode = Mode::AfterTimeout { end: flight.max };
         self.resend_first = true;
     }
@@ -178,7 +224,9 @@ impl Selective {
         if room == 0 {
             return None;
         }
-        if let Some(lost) = self.board.next_lost() {
+        if !self.spurious.wants_new_data()
+            && let Some(lost) = self.board.next_lost()
+        {
             let forced = room >= lost.end - lost.start || outstanding == 0;
             return forced.then_some(Want { start: lost.start, limit: lost.end, forced });
         }
