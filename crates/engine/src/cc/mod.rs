@@ -109,7 +109,7 @@ pub trait Controller: Debug + Send {
     /// The slow-start threshold; `Bytes::MAX` until the first congestion.
     fn threshold(&self) -> Bytes;
 
-    /// The rate at which to spread packets, if the algorithm paces.
+    /// The rate of payload at which to spread packets, if the algorithm paces; one that does gives a rate from the start.
     fn pacing(&self) -> Option<Rate> {
         None
     }

@@ -15,10 +15,11 @@ use crate::units::Bytes;
 const TIME_WAIT: Duration = Duration::from_secs(60);
 /// SYNs sent before giving up: with 3 s and doubling, more than the three minutes of RFC 1122 s4.2.3.5.
 const SYN_ATTEMPTS: u32 = 7;
-/// Retransmissions of the same data before giving up (Linux `tcp_retries2`; RFC 1122 s4.2.3.5 wants at least 100 s).
-const DATA_ATTEMPTS: u32 = 15;
 /// The timestamp clock ticks every millisecond (RFC 7323 s5.4).
 const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
+
+/// How long a timestamp is compared with (RFC 7323 s5.5).
+const TIMESTAMP_LIFE: Duration = Duration::from_secs(24 * 24 * 3_600);
 
 /// What a connection wants next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,8 +121,9 @@ pub struct Connection {
     time_wait_until: Option<Time>,
     /// Sequence number and acknowledgement of the segment whose window was taken last (RFC 9293 SND.WL1, WL2).
     window_from: (u64, u64),
-    /// RFC 7323 TS.Recent, and the last position acknowledged.
+    /// RFC 7323 TS.Recent, when it was taken, and the last position acknowledged.
     ts_recent: u32,
+    ts_recent_at: Time,
     last_ack_sent: u64,
 }
 
@@ -213,6 +215,7 @@ impl Connection {
             time_wait_until: None,
             window_from: (0, 0),
             ts_recent: 0,
+            ts_recent_at: Time::ZERO,
             last_ack_sent: 0,
         }
     }
@@ -379,7 +382,7 @@ impl Connection {
     }
 
     fn receive_synchronised(&mut self, now: Time, segment: &Segment) {
-        if !self.is_acceptable(segment) {
+        if !self.is_acceptable(now, segment) {
             if self.phase == Phase::SynReceived && segment.flags.syn && !segment.flags.ack && segment.seq == self.irs {
                 // The peer is still in SYN-SENT, where a bare ACK would not help it.
                 let again = self.hello_segment(now);
@@ -412,7 +415,7 @@ impl Connection {
         if !segment.flags.ack {
             return;
         }
-        self.update_ts_recent(segment);
+        self.update_ts_recent(now, segment);
         if self.phase == Phase::SynReceived {
             if segment.ack != self.isn.wrapping_add(1) {
                 self.refuse(segment);
@@ -430,10 +433,11 @@ impl Connection {
     }
 
     /// RFC 9293 s3.4: some of it lies in the window; RFC 7323 s5.3: and it is not older than what came before.
-    fn is_acceptable(&self, segment: &Segment) -> bool {
+    fn is_acceptable(&self, now: Time, segment: &Segment) -> bool {
         if self.agreed.timestamps
             && !segment.flags.rst
             && segment.options.timestamps.is_some_and(|(value, _)| seq::older(value, self.ts_recent))
+            && !self.ts_recent_expired(now)
         {
             return false;
         }
@@ -459,14 +463,20 @@ impl Connection {
         }
     }
 
-    fn update_ts_recent(&mut self, segment: &Segment) {
+    /// RFC 7323 s5.5: after 24 days of silence the peer's clock may have wrapped half way round.
+    fn ts_recent_expired(&self, now: Time) -> bool {
+        now.since(self.ts_recent_at) > TIMESTAMP_LIFE
+    }
+
+    fn update_ts_recent(&mut self, now: Time, segment: &Segment) {
         // RFC 7323 s4.3: only a segment that spans the last acknowledgement sent may be echoed.
         if let Some((value, _)) = segment.options.timestamps
             && let Some(start) = seq::position(self.irs, segment.seq, self.receiver.next())
             && start <= self.last_ack_sent
-            && !seq::older(value, self.ts_recent)
+            && (!seq::older(value, self.ts_recent) || self.ts_recent_expired(now))
         {
             self.ts_recent = value;
+            self.ts_recent_at = now;
         }
     }
 
@@ -588,7 +598,7 @@ impl Connection {
     fn poll_open(&mut self, now: Time) -> Output {
         let Some(sender) = &mut self.sender else { unreachable!("an open connection has a sender") };
         sender.tick(now);
-        if sender.timeouts_in_a_row() > DATA_ATTEMPTS {
+        if sender.gives_up() {
             self.end(Fault::TimedOut);
             return Output::Wait(None);
         }
@@ -604,6 +614,10 @@ impl Connection {
         }
         match self.poll_acknowledgement(now) {
             Some(segment) => Output::Send(segment),
+            None if self.sender.as_ref().is_some_and(|sender| sender.gives_up()) => {
+                self.end(Fault::TimedOut);
+                Output::Wait(None)
+            }
             None => {
                 let sender = self.sender.as_ref().and_then(|sender| sender.deadline());
                 Output::Wait(earlier(sender, self.receiver.deadline()))

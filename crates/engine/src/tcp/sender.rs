@@ -1,5 +1,8 @@
 //! The sending half: what to send, when to send it again, and how much the peer and the network allow.
 
+#[cfg(test)]
+mod tests;
+
 use super::flight::{Flight, Shrink};
 use super::personality::{EraRules, Personality, Recovery};
 use super::recovery::{self, Acknowledgement};
@@ -7,6 +10,12 @@ use super::rto::Rto;
 use crate::cc::{Cause, Setup};
 use crate::time::{Duration, Time, earlier};
 use crate::units::Bytes;
+
+/// Retransmissions of the same data, or window probes without an answer, before giving up (Linux `tcp_retries2`; RFC 1122
+/// s4.2.3.5 wants at least 100 s).
+const ATTEMPTS: u32 = 15;
+/// How much lateness pacing makes up for.
+const PACING_SLACK: Duration = Duration::from_millis(1);
 
 /// What a sender has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,9 +79,15 @@ pub(crate) struct Sender {
     /// Zero-window probing: when, and how often in a row.
     probe_at: Option<Time>,
     probes: u32,
+    /// Zero-window probes since the peer was last heard.
+    unanswered_probes: u32,
     /// One past the byte that the last zero-window probe carried.
     probed_to: u64,
     last_sent: Option<Time>,
+    /// The controller gives a rate: when the next segment may leave, and whether it was held until then.
+    paced: bool,
+    release: Time,
+    held: Option<Time>,
 }
 
 impl Sender {
@@ -111,7 +126,7 @@ impl Sender {
             in_segments: personality.window_in_segments,
             hystart: personality.hystart,
         };
-        Sender {
+        let mut sender = Sender {
             flight: Flight {
                 una: 1,
                 nxt: 1,
@@ -142,9 +157,15 @@ impl Sender {
             timeouts_in_a_row: 0,
             probe_at: None,
             probes: 0,
+            unanswered_probes: 0,
             probed_to: 0,
             last_sent: None,
-        }
+            paced: false,
+            release: Time::ZERO,
+            held: None,
+        };
+        sender.paced = sender.flight.controller.pacing().is_some();
+        sender
     }
 
     /// The application offers `len` bytes; returns how many the buffer takes.
@@ -172,9 +193,10 @@ impl Sender {
         self.flight.end = self.written + 1;
     }
 
-    /// Expirations of the retransmission timer since the last new acknowledgement.
-    pub(crate) fn timeouts_in_a_row(&self) -> u32 {
-        self.timeouts_in_a_row
+    /// True once the peer was asked in vain too often: retransmissions since the last new acknowledgement, zero-window
+    /// probes since anything came.
+    pub(crate) fn gives_up(&self) -> bool {
+        self.timeouts_in_a_row > ATTEMPTS || self.unanswered_probes > ATTEMPTS
     }
 
     /// True once all that was written, and the FIN, is acknowledged.
@@ -197,6 +219,7 @@ impl Sender {
     pub(crate) fn hear(&mut self, heard: &Heard<'_>, fresh: bool) {
         let flight = &mut self.flight;
         let before = flight.una;
+        self.unanswered_probes = 0;
         if heard.una < before {
             return;
         }
@@ -205,7 +228,13 @@ impl Sender {
         if known && heard.dsack.is_none() {
             return;
         }
-        let edge = if fresh { (heard.una + heard.window).max(flight.edge) } else { flight.edge };
+        let offered = heard.una + heard.window;
+        // RFC 9293 s3.8.6: a peer that takes its offer back is followed, by news or by a closed window.
+        let edge = if fresh && (offered > flight.edge || heard.una > before || heard.window == 0) {
+            offered
+        } else {
+            flight.edge
+        };
         let window_moved = edge != flight.edge;
         flight.edge = edge;
         self.window_max = self.window_max.max(heard.window);
@@ -224,7 +253,8 @@ impl Sender {
         };
         // RFC 6298 s5.3; recovery may decide otherwise (NewReno's impatient variant).
         flight.restart_timer = flight.una > before;
-        if flight.una > before {
+        // RFC 1122 s4.2.2.17: who answers with a closed window, taken back perhaps, is there.
+        if flight.una > before || edge <= flight.una {
             self.timeouts_in_a_row = 0;
         }
         self.recovery.on_ack(flight, &ack);
@@ -271,6 +301,12 @@ impl Sender {
         }
         if let Some(probe) = self.window_probe(now) {
             return Some(probe);
+        }
+        if self.paced {
+            self.held = Some(self.release).filter(|release| *release > now);
+            if self.held.is_some() {
+                return None;
+            }
         }
         self.restart_after_idle(now);
         let want = self.recovery.next(&self.flight)?;
@@ -323,6 +359,13 @@ impl Sender {
         let in_flight = Bytes::new(self.recovery.in_flight(flight));
         flight.controller.on_sent(now, Bytes::new(piece.len), in_flight);
         self.last_sent = Some(now);
+        if self.paced
+            && let Some(rate) = self.flight.controller.pacing()
+        {
+            // A driver that wakes late makes up for it, but not by a burst.
+            let due = self.release.max(Time::from_nanos(now.as_nanos().saturating_sub(PACING_SLACK.as_nanos())));
+            self.release = due + rate.time_for(Bytes::new(piece.len));
+        }
         self.run_timer(now);
     }
 
@@ -347,8 +390,23 @@ impl Sender {
             self.probe_at = None;
             return None;
         }
-        let due = *self.probe_at.get_or_insert(now + self.probe_interval());
+        let offered = flight.edge.saturating_sub(flight.una);
+        let wait = if offered > 0 { self.override_interval() } else { self.probe_interval() };
+        let due = *self.probe_at.get_or_insert(now + wait);
         if due > now {
+            return None;
+        }
+        if offered > 0 {
+            // RFC 9293 s3.8.6.2.1 (4): the sliver leaves after all, in case no better window ever comes.
+            self.probe_at = None;
+            let start = self.flight.una;
+            let len = offered.min(self.flight.mss).min(self.written - start);
+            let piece = Piece { start, len, fin: self.closing && start + len == self.written && len < offered };
+            self.account(now, piece);
+            return Some(piece);
+        }
+        self.unanswered_probes += 1;
+        if self.unanswered_probes > ATTEMPTS {
             return None;
         }
         self.probes += 1;
@@ -374,9 +432,15 @@ impl Sender {
         (self.flight.rto.timeout() * factor).min(Duration::from_secs(60))
     }
 
+    /// RFC 9293 s3.8.6.2.1: 0.1 to 1 s.
+    fn override_interval(&self) -> Duration {
+        self.flight.rto.timeout().clamp(Duration::from_millis(100), Duration::from_secs(1))
+    }
+
     /// When the sender wants to be asked again.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        earlier(earlier(self.flight.retransmit_at, self.recovery.deadline()), self.probe_at)
+        let timers = earlier(earlier(self.flight.retransmit_at, self.recovery.deadline()), self.probe_at);
+        if self.paced { earlier(timers, self.held) } else { timers }
     }
 
     /// Bytes believed to be in the network.

@@ -2,6 +2,7 @@
 
 use headend_engine::tcp::personality::Personality;
 use headend_engine::tcp::segment::{Options, Segment};
+use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
 
 use crate::bench::{Bench, Edit, ack, data, fin, ms, plain, rst, syn, syn_ack};
@@ -143,6 +144,16 @@ fn a_segment_older_than_one_seen_before_is_acknowledged_and_dropped() {
     assert_eq!(bench.tcp.received(), Bytes::ZERO);
     bench.hear(data(1, 1_000).stamped(100, 0));
     assert_eq!(bench.tcp.received(), Bytes::new(1_000), "an equal one is taken");
+}
+
+#[test]
+fn a_timestamp_is_compared_with_for_24_days() {
+    for (days, taken) in [(23, 0), (25, 1_000)] {
+        let mut bench = stamped_server();
+        bench.now += Duration::from_secs(days * 24 * 3_600);
+        bench.hear(data(1, 1_000).stamped(99, 0));
+        assert_eq!(bench.tcp.received(), Bytes::new(taken), "after {days} days");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Flow control: RFC 9293 s3.8.6, RFC 1122 s4.2.3.3, s4.2.3.4, s4.2.2.17.
 
-use headend_engine::tcp::connection::State;
+use headend_engine::tcp::connection::{Fault, State};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::units::Bytes;
 
@@ -131,6 +131,54 @@ fn a_closed_window_is_probed_ever_more_slowly_for_as_long_as_it_is_answered() {
     assert_eq!(probes[..8], [1, 2, 4, 8, 16, 32, 60, 60], "seconds");
     assert_eq!(probes[39], 60);
     assert_eq!(bench.tcp.state(), State::Established);
+}
+
+#[test]
+fn a_peer_that_answers_no_probe_is_given_up_after_fifteen() {
+    let mut bench = Bench::client_of(&plain(), syn_ack().offers(4_000));
+    bench.write(4_000);
+    bench.hear(ack(4_001).offers(0));
+    bench.tcp.write(Bytes::new(4_000));
+    let probes = bench.until(ms(10_000_000));
+    assert_eq!(probes.len(), 15, "{probes:?}");
+    assert_eq!((bench.tcp.state(), bench.tcp.fault()), (State::Closed, Some(Fault::TimedOut)));
+}
+
+#[test]
+fn a_window_that_is_taken_back_is_followed() {
+    let mut bench = Bench::client_of(&plain(), syn_ack().offers(8_000));
+    bench.write(8_000);
+    assert_eq!(bench.hear(ack(2_001).offers(2_000)), [""; 0], "the edge was 8001 and is 4001 now");
+    assert_eq!(bench.hear(ack(4_001).offers(3_000)), ["4001:5001 ack 1", "5001:6001 ack 1", "6001:7001 ack 1"]);
+    // Not by an older segment, nor by one that only says less.
+    assert_eq!(bench.hear(ack(4_001).offers(1_000)), [""; 0]);
+    assert_eq!(bench.hear(ack(7_001).offers(8_000)), ["7001:8001 ack 1"]);
+}
+
+#[test]
+fn a_peer_that_closes_the_window_over_data_in_flight_and_answers_is_not_given_up() {
+    let mut bench = Bench::client_of(&plain(), syn_ack().offers(4_000));
+    bench.write(4_000);
+    for _ in 0..40 {
+        bench.until(bench.now + headend_engine::time::Duration::from_secs(70));
+        bench.hear(ack(1).offers(0));
+    }
+    assert!(bench.tcp.counters().timeouts > 20, "{:?}", bench.tcp.counters());
+    assert_eq!(bench.tcp.state(), State::Established);
+    let left = bench.hear(ack(4_001).offers(4_000));
+    assert_eq!((left.len(), bench.tcp.acknowledged()), (0, Bytes::new(4_000)));
+}
+
+#[test]
+fn a_sliver_that_does_not_grow_is_filled_after_a_second() {
+    let mut bench = Bench::client_of(&plain(), syn_ack().offers(4_000));
+    bench.write(4_000);
+    assert_eq!(bench.hear(ack(4_001).offers(300)), [""; 0]);
+    bench.tcp.write(Bytes::new(2_000));
+    assert_eq!(bench.until(ms(1_090)), [""; 0]);
+    assert_eq!(bench.until(ms(1_110)), ["1100ms: 4001:4301 ack 1"], "RFC 9293 s3.8.6.2.1 (4)");
+    assert_eq!(bench.hear(ack(4_301).offers(4_000)), ["4301:5301 ack 1", "5301:6001 ack 1"]);
+    assert_eq!(bench.tcp.counters().window_probes, 0);
 }
 
 #[test]

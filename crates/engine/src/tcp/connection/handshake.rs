@@ -15,7 +15,7 @@ impl Connection {
             self.refuse(segment);
             return;
         }
-        self.take_syn(segment);
+        self.take_syn(now, segment);
         self.phase = Phase::SynReceived;
         self.hello.due = Some(now);
     }
@@ -35,7 +35,7 @@ impl Connection {
         if !segment.flags.syn {
             return;
         }
-        self.take_syn(segment);
+        self.take_syn(now, segment);
         if acknowledges {
             self.establish(now, segment, 0);
             self.receiver.acknowledge();
@@ -46,12 +46,13 @@ impl Connection {
         }
     }
 
-    pub(super) fn take_syn(&mut self, segment: &Segment) {
+    pub(super) fn take_syn(&mut self, now: Time, segment: &Segment) {
         self.irs = segment.seq;
         self.agree(&segment.options);
         self.window_from = (0, 0);
         if let Some((value, _)) = segment.options.timestamps {
             self.ts_recent = value;
+            self.ts_recent_at = now;
         }
         self.last_ack_sent = 1;
     }
