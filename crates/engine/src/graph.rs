@@ -6,6 +6,7 @@ use crate::link::Discard;
 use crate::node::{Node, Port, Step};
 use crate::packet::Packet;
 use crate::time::Time;
+use crate::wakes::Wakes;
 
 /// Nodes and the wires between their ports; a [`Node`] itself.
 ///
@@ -62,7 +63,7 @@ impl<N: Node> Graph<N> {
         self.nodes.push(node);
         self.wires.push(Vec::new());
         self.is_touched.push(false);
-        self.wakes.grow(self.nodes.len());
+        self.wakes.add();
         self.wakes.set(index, Some(Time::ZERO));
         index
     }
@@ -92,6 +93,12 @@ impl<N: Node> Graph<N> {
         }
         assert!(matches!(ports[port], Wire::Loose), "port {port} of node {node} is wired twice");
         &mut ports[port]
+    }
+
+    /// Before when all that happens must happen; what is to happen later never does. 52 days for up to 4096 nodes, and
+    /// still 19 hours for 262,144.
+    pub fn horizon(&self) -> Time {
+        self.wakes.horizon()
     }
 
     /// The nodes, in the order in which they were added.
@@ -131,8 +138,66 @@ impl<N: Node> Graph<N> {
         let node = &mut self.nodes[to as usize];
         node.receive(now, into, packet);
         match node.quiet_until(now) {
-            Some(wake) if !self.is_touched[to as usize] => self.wakes.set(to as usize, Some(wake)),
-            _ => self.touch(to),
+            // If it is to be polled all the same, that will set it again.
+            wake @ Some(_) => self.wakes.set(to as usize, wake),
+            None => self.touch(to),
+        }
+    }
+
+    /// Runs on from `now`, from event to event, until a packet leaves the graph, or the next event is later than `until`,
+    /// or all that happens at one time has happened and `goes_on` says no to going on. Returns the time reached and
+    /// what a poll then returns.
+    #[inline]
+    pub fn run(&mut self, mut now: Time, until: Time, mut goes_on: impl FnMut(Time) -> bool) -> (Time, Step) {
+        if let Some((outer, packet)) = self.leaving.pop_front() {
+            return (now, Step::Send(outer, packet));
+        }
+        loop {
+            let index = match self.touched.get(self.polled) {
+                Some(&index) => {
+                    self.polled += 1;
+                    self.is_touched[index as usize] = false;
+                    index as usize
+                }
+                None => {
+                    if self.polled > 0 {
+                        self.touched.clear();
+                        self.polled = 0;
+                    }
+                    let first = self.wakes.first();
+                    match first {
+                        Some((wake, index)) if wake <= now => index,
+                        Some((wake, index)) if wake <= until && goes_on(now) => {
+                            now = wake;
+                            index
+                        }
+                        _ => return (now, Step::Wait(first.map(|(wake, _)| wake))),
+                    }
+                }
+            };
+            loop {
+                let node = &mut self.nodes[index];
+                let wake = match &node.poll(now) {
+                    Step::Wait(wake) => *wake,
+                    Step::Send(port, packet) => {
+                        let quiet = node.quiet_until(now);
+                        match self.destination(index, *port, packet) {
+                            Ok((to, into)) => self.deliver(now, to, into, packet),
+                            Err(outer) => {
+                                // This node goes on next time, before those that it has touched.
+                                self.touched.insert(self.polled, index as u32);
+                                return (now, Step::Send(outer, *packet));
+                            }
+                        }
+                        if quiet.is_none() {
+                            continue;
+                        }
+                        quiet
+                    }
+                };
+                self.wakes.set(index, wake);
+                break;
+            }
         }
     }
 
@@ -161,200 +226,11 @@ impl<N: Node> Node for Graph<N> {
     }
 
     fn poll(&mut self, now: Time) -> Step {
-        if let Some((outer, packet)) = self.leaving.pop_front() {
-            return Step::Send(outer, packet);
-        }
-        loop {
-            let index = match self.touched.get(self.polled) {
-                Some(&index) => {
-                    self.polled += 1;
-                    index as usize
-                }
-                None => {
-                    if self.polled > 0 {
-                        self.touched.clear();
-                        self.polled = 0;
-                    }
-                    match self.wakes.first() {
-                        Some((wake, index)) if wake <= now => {
-                            self.is_touched[index] = true;
-                            index
-                        }
-                        first => return Step::Wait(first.map(|(wake, _)| wake)),
-                    }
-                }
-            };
-            loop {
-                let wake = match &self.nodes[index].poll(now) {
-                    Step::Wait(wake) => *wake,
-                    Step::Send(port, packet) => {
-                        match self.destination(index, *port, packet) {
-                            Ok((to, into)) => self.deliver(now, to, into, packet),
-                            Err(outer) => {
-                                // This node goes on next time, before those that it has touched.
-                                self.touched.insert(self.polled, index as u32);
-                                return Step::Send(outer, *packet);
-                            }
-                        }
-                        match self.nodes[index].quiet_until(now) {
-                            None => continue,
-                            wake => wake,
-                        }
-                    }
-                };
-                self.wakes.set(index, wake);
-                self.is_touched[index] = false;
-                break;
-            }
-        }
+        self.run(now, now, |_| true).1
     }
 
     fn take_discards(&mut self, into: &mut Vec<Discard>) {
         // No node does anything else for it, so none need be polled again.
         self.nodes.iter_mut().for_each(|node| node.take_discards(into));
-    }
-}
-
-/// When each of a fixed set of members wants to be polled: a tournament tree over their times, lowest index first
-/// among equals. `first` costs nothing, `set` the logarithm, to base four, of the number of members.
-#[derive(Clone, Debug)]
-pub struct Wakes {
-    /// Matches of four, the final first, then the four before it, and so on: the players of match m that are not
-    /// members are the winners of matches 4 m + 1 to 4 m + 4.
-    matches: Vec<Match>,
-    /// The first match between members: members 4 k to 4 k + 3 meet in match `lowest + k`.
-    lowest: usize,
-    winner: Player,
-}
-
-/// A member and its time; `NEVER` if it waits for none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Player {
-    time: u64,
-    member: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Match {
-    times: [u64; 4],
-    members: [u32; 4],
-}
-
-const NEVER: u64 = u64::MAX;
-
-impl Match {
-    const EMPTY: Match = Match { times: [NEVER; 4], members: [0; 4] };
-
-    /// The earliest, of equals the first. Written so that it compiles to selections: which is earliest is as good as
-    /// random, and a mispredicted branch costs more than the whole match.
-    #[inline]
-    fn winner(&self) -> Player {
-        let player = |seat: usize| Player { time: self.times[seat], member: self.members[seat] };
-        let earlier = |a: Player, b: Player| {
-            let second = b.time < a.time;
-            Player { time: if second { b.time } else { a.time }, member: if second { b.member } else { a.member } }
-        };
-        earlier(earlier(player(0), player(1)), earlier(player(2), player(3)))
-    }
-}
-
-impl Default for Wakes {
-    fn default() -> Self {
-        Wakes { matches: vec![Match::EMPTY], lowest: 0, winner: Player { time: NEVER, member: 0 } }
-    }
-}
-
-impl Wakes {
-    /// Makes room for `members` in all, keeping the times of those there are.
-    pub fn grow(&mut self, members: usize) {
-        let room = |wakes: &Wakes| 4 * (wakes.matches.len() - wakes.lowest);
-        while room(self) < members {
-            let grown = room(self);
-            let old = std::mem::take(self);
-            self.lowest = 4 * old.lowest + 1;
-            self.matches = vec![Match::EMPTY; self.lowest + grown];
-            let times = old.matches[old.lowest..].iter().flat_map(|players| players.times);
-            for (member, time) in (0..).zip(times) {
-                self.enter(Player { time, member });
-            }
-        }
-    }
-
-    /// The earliest time and whose it is; `None` if nobody waits for a time.
-    #[inline]
-    pub fn first(&self) -> Option<(Time, usize)> {
-        let Player { time, member } = self.winner;
-        (time != NEVER).then_some((Time::from_nanos(time), member as usize))
-    }
-
-    /// Sets when `member` wants to be polled.
-    #[inline]
-    pub fn set(&mut self, member: usize, wake: Option<Time>) {
-        self.enter(Player { time: wake.map_or(NEVER, Time::as_nanos), member: member as u32 });
-    }
-
-    /// Enters a member's time and plays its matches again, up to the first that ends as it did before.
-    #[inline]
-    fn enter(&mut self, mut player: Player) {
-        let member = player.member as usize;
-        let (mut at, mut seat) = (self.lowest + member / 4, member % 4);
-        loop {
-            let players = &mut self.matches[at];
-            if players.times[seat] == player.time && players.members[seat] == player.member {
-                return;
-            }
-            players.times[seat] = player.time;
-            players.members[seat] = player.member;
-            player = players.winner();
-            if at == 0 {
-                self.winner = player;
-                return;
-            }
-            (at, seat) = ((at - 1) / 4, (at - 1) % 4);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::collection::vec;
-    use proptest::option;
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn the_earliest_member_comes_first_and_ties_go_to_the_lowest_index() {
-        let mut wakes = Wakes::default();
-        wakes.grow(5);
-        assert_eq!(wakes.first(), None);
-        wakes.set(3, Some(Time::from_nanos(7)));
-        wakes.set(4, Some(Time::from_nanos(7)));
-        wakes.set(1, Some(Time::from_nanos(9)));
-        assert_eq!(wakes.first(), Some((Time::from_nanos(7), 3)));
-        wakes.grow(9);
-        wakes.set(3, None);
-        assert_eq!(wakes.first(), Some((Time::from_nanos(7), 4)));
-        wakes.set(4, Some(Time::from_nanos(10)));
-        assert_eq!(wakes.first(), Some((Time::from_nanos(9), 1)));
-    }
-
-    proptest! {
-        #[test]
-        fn the_tournament_agrees_with_looking_at_everybody(
-            members in 1..70_usize,
-            changes in vec((0..70_usize, option::of(0..20_u64)), 0..200),
-        ) {
-            let mut wakes = Wakes::default();
-            let mut times = vec![None; members];
-            wakes.grow(members);
-            for (member, time) in changes {
-                let (member, wake) = (member % members, time.map(Time::from_nanos));
-                wakes.set(member, wake);
-                times[member] = wake;
-                let waiting = times.iter().enumerate().filter_map(|(member, wake)| wake.map(|wake| (wake, member)));
-                prop_assert_eq!(wakes.first(), waiting.min());
-            }
-        }
     }
 }

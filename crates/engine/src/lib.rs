@@ -16,3 +16,4 @@ mod room;
 pub mod tcp;
 pub mod time;
 pub mod units;
+mod wakes;

@@ -9,9 +9,9 @@ use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 
-use headend_engine::node::{Node, Step};
+use headend_engine::node::Step;
 use headend_engine::packet::Endpoint;
-use headend_engine::time::Time;
+use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
 
 use crate::host::Host;
@@ -77,6 +77,13 @@ pub enum Error {
         /// The host.
         node: String,
     },
+    /// So many nodes and links cannot run for that long.
+    TooLong {
+        /// How long the run may last.
+        duration: Duration,
+        /// How long it can.
+        longest: Duration,
+    },
 }
 
 impl fmt::Display for Error {
@@ -95,6 +102,10 @@ impl fmt::Display for Error {
                     "nodes.{node}: more flows than ports: at most 64512 flow instances may begin or end at a host"
                 )
             }
+            Error::TooLong { duration, longest } => {
+                let [duration, longest] = [duration, longest].map(|span| span.as_nanos() / 1_000_000_000);
+                write!(f, "duration: {duration} s, and with so many nodes and links less than {longest} s is possible")
+            }
         }
     }
 }
@@ -109,31 +120,23 @@ impl World {
     /// If an invariant does not hold at the end: packets conserved and Little's law on every link, bytes conserved in
     /// every flow.
     pub fn run(mut self, point: usize, stopped: &dyn Fn() -> bool) -> Option<(RunOutcome, Option<RunTrace>)> {
-        let mut now = Time::ZERO;
         let mut countdown = LOOK_EVERY;
-        loop {
-            let Step::Wait(next) = self.network.graph.poll(now) else {
-                unreachable!("no port of a world faces outside")
-            };
-            if self.live.get() == 0 {
-                break;
-            }
-            match next {
-                Some(next) if next <= self.limit => now = next,
-                // Nothing more will happen in time.
-                _ => {
-                    now = self.limit;
-                    break;
-                }
-            }
+        let mut gives_up = false;
+        let live = Rc::clone(&self.live);
+        let (now, step) = self.network.graph.run(Time::ZERO, self.limit, |_| {
             countdown -= 1;
             if countdown == 0 {
-                if stopped() {
-                    return None;
-                }
+                gives_up = stopped();
                 countdown = LOOK_EVERY;
             }
+            live.get() > 0 && !gives_up
+        });
+        assert!(matches!(step, Step::Wait(_)), "no port of a world faces outside");
+        if gives_up {
+            return None;
         }
+        // With flows still under way, nothing more would happen in time.
+        let now = if live.get() == 0 { now } else { self.limit };
         Some(self.collect(point, now))
     }
 }

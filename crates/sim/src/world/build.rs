@@ -45,6 +45,10 @@ impl World {
                 Piece::Host(Host::new(node as u16, (**personality).clone(), ends[node], live.clone(), trace))
             }
         });
+        let (limit, horizon) = (Time::ZERO + scenario.duration, network.graph.horizon());
+        if limit >= horizon {
+            return Err(Error::TooLong { duration: scenario.duration, longest: horizon.since(Time::ZERO) });
+        }
         let mut flows = Vec::new();
         for flow in &scenario.flows {
             let ways = ways(scenario, &network.topology, flow)?;
@@ -52,7 +56,7 @@ impl World {
                 flows.push(join(scenario, seed, trace, &mut network.graph, flow, instance, ways)?);
             }
         }
-        Ok(World { network, flows, live, limit: Time::ZERO + scenario.duration, seed, run, trace })
+        Ok(World { network, flows, live, limit, seed, run, trace })
     }
 }
 
