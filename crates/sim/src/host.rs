@@ -3,10 +3,10 @@
 mod end;
 
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 
-use headend_engine::graph::Wakes;
 use headend_engine::node::{Node, Port, Step};
 use headend_engine::packet::{Body, Endpoint, Packet};
 use headend_engine::tcp::connection::Output;
@@ -20,21 +20,25 @@ pub(crate) use end::{Closing, End, Setup};
 /// The first port number of a host; those below are left to well-known services.
 const FIRST_PORT: u16 = 1024;
 
-/// Runs connections and their applications.
+/// Runs connections and their applications. In the order of use (`repr(C)`), as [`End`] is.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Host {
-    node: u16,
-    personality: Personality,
     /// By port number, from `FIRST_PORT`.
     ends: Vec<End>,
-    wakes: Wakes,
+    /// The first of the alarms; `Time::MAX` if there is none.
+    next_alarm: Time,
     /// Ends to be polled now, in the order in which something happened to them.
     touched: VecDeque<u32>,
-    is_touched: Vec<bool>,
     next_id: u64,
+    node: u16,
+    log: Option<Vec<Event>>,
+    personality: Personality,
+    /// When to look at an end again; never later than the end wants, and often earlier, because most timers are put off
+    /// before they expire.
+    alarms: BinaryHeap<Reverse<(Time, u32)>>,
     /// Ends in the whole world that are still under way.
     live: Rc<Cell<usize>>,
-    log: Option<Vec<Event>>,
 }
 
 impl Host {
@@ -45,9 +49,9 @@ impl Host {
             node,
             personality,
             ends: Vec::with_capacity(ends),
-            wakes: Wakes::default(),
+            alarms: BinaryHeap::new(),
+            next_alarm: Time::MAX,
             touched: VecDeque::new(),
-            is_touched: Vec::new(),
             next_id: 0,
             live,
             log: log.then(Vec::new),
@@ -71,8 +75,6 @@ impl Host {
         let index = self.ends.len();
         self.live.set(self.live.get() + 1);
         self.ends.push(end);
-        self.is_touched.push(false);
-        self.wakes.grow(self.ends.len());
         self.touch(index);
     }
 
@@ -86,9 +88,32 @@ impl Host {
         self.log.as_deref().unwrap_or_default()
     }
 
+    /// The first alarm rings: returns whose it is.
+    fn ring(&mut self) -> usize {
+        let Some(Reverse((alarm, index))) = self.alarms.pop() else { unreachable!("the first alarm is one of them") };
+        self.next_alarm = self.alarms.peek().map_or(Time::MAX, |&Reverse((alarm, _))| alarm);
+        self.ends[index as usize].ring(alarm);
+        index as usize
+    }
+
+    /// The end at `index` waits until `wake`, or for a packet.
+    #[inline]
+    fn rest(&mut self, now: Time, index: usize, wake: Time) {
+        let end = &mut self.ends[index];
+        if end.has_just_ended(now) {
+            self.live.set(self.live.get() - 1);
+        }
+        if end.set_alarm(wake) {
+            self.alarms.push(Reverse((wake, index as u32)));
+            self.next_alarm = self.next_alarm.min(wake);
+        }
+        end.is_touched = false;
+    }
+
     fn touch(&mut self, index: usize) {
-        if !self.is_touched[index] {
-            self.is_touched[index] = true;
+        let end = &mut self.ends[index];
+        if !end.is_touched {
+            end.is_touched = true;
             self.touched.push_back(index as u32);
         }
     }
@@ -102,21 +127,30 @@ impl Node for Host {
         }
         let Body::Tcp(segment) = &packet.body else { return };
         let index = usize::from(packet.dst.port - FIRST_PORT);
-        self.ends[index].receive(now, segment, packet.len());
-        self.touch(index);
+        let end = &mut self.ends[index];
+        end.receive(now, segment, packet.len());
+        match end.quiet_until(now) {
+            Some(wake) if !end.is_touched => self.rest(now, index, wake),
+            _ => self.touch(index),
+        }
+    }
+
+    fn quiet_until(&self, now: Time) -> Option<Time> {
+        (self.touched.is_empty() && self.next_alarm > now).then_some(self.next_alarm)
     }
 
     fn poll(&mut self, now: Time) -> Step {
         loop {
             let index = match self.touched.front() {
                 Some(&index) => index as usize,
-                None => match self.wakes.first() {
-                    Some((wake, index)) if wake <= now => {
-                        self.touch(index);
-                        index
-                    }
-                    first => return Step::Wait(first.map(|(wake, _)| wake)),
-                },
+                None if self.next_alarm > now => {
+                    return Step::Wait((self.next_alarm != Time::MAX).then_some(self.next_alarm));
+                }
+                None => {
+                    let index = self.ring();
+                    self.touch(index);
+                    index
+                }
             };
             let end = &mut self.ends[index];
             match end.poll(now) {
@@ -125,20 +159,21 @@ impl Node for Host {
                     self.next_id += 1;
                     let src = Endpoint { node: self.node, port: index as u16 + FIRST_PORT };
                     let dst = end.peer();
+                    let out = end.out();
                     let len = self.personality.wire_len(&segment);
                     let packet = Packet { id, src, dst, len, body: Body::Tcp(segment) };
                     if let Some(log) = &mut self.log {
                         log.push(Event { time: now, what: What::Sent, packet });
                     }
-                    return Step::Send(end.out(), packet);
+                    if let Some(wake) = end.quiet_until(now) {
+                        self.touched.pop_front();
+                        self.rest(now, index, wake);
+                    }
+                    return Step::Send(out, packet);
                 }
                 Output::Wait(wake) => {
-                    if end.has_just_ended(now) {
-                        self.live.set(self.live.get() - 1);
-                    }
-                    self.wakes.set(index, wake);
-                    self.is_touched[index] = false;
                     self.touched.pop_front();
+                    self.rest(now, index, wake.unwrap_or(Time::MAX));
                 }
             }
         }

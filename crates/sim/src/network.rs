@@ -38,7 +38,7 @@ pub enum Nobody {}
 /// What a network is made of. A `match`, not a virtual call: this is the innermost loop. And with a tag of
 /// its own (`repr`), because one hidden in a field takes eight instructions to decode, three times a packet and hop.
 #[derive(Debug)]
-#[repr(u8)]
+#[repr(u8, align(64))]
 #[expect(
     clippy::large_enum_variant,
     reason = "most pieces are links or hosts, and a pointer to each would be followed"
@@ -361,7 +361,8 @@ impl<H: Node> Node for Piece<H> {
     fn quiet_until(&self, now: Time) -> Option<Time> {
         match self {
             Piece::Link(link) => link.quiet_until(now),
-            Piece::Cable(_) | Piece::Host(_) | Piece::Router(_) => None,
+            Piece::Host(host) => host.quiet_until(now),
+            Piece::Cable(_) | Piece::Router(_) => None,
         }
     }
 

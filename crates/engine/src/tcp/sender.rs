@@ -60,6 +60,7 @@ pub(crate) struct Heard<'a> {
 
 /// The sending half of a connection.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Sender {
     pub(crate) flight: Flight,
     recovery: Box<dyn recovery::Recovery>,
@@ -293,10 +294,14 @@ impl Sender {
         }
     }
 
+    /// A receiver mostly: all that was written is acknowledged.
+    pub(crate) fn has_nothing_to_send(&self) -> bool {
+        self.flight.una == self.flight.end
+    }
+
     /// The next piece to send now, if any. The caller puts it into a segment at once.
     pub(crate) fn next(&mut self, now: Time) -> Option<Piece> {
-        if self.flight.una == self.flight.end {
-            // A receiver mostly: all that was written is acknowledged.
+        if self.has_nothing_to_send() {
             return None;
         }
         if let Some(probe) = self.window_probe(now) {

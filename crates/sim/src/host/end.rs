@@ -11,34 +11,40 @@ use crate::histogram::Histogram;
 use crate::trace::Sample;
 use crate::traffic::Application;
 
-/// One end of a flow.
+/// One end of a flow. What every packet touches stands first and together (`repr(C)`), as in a connection.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct End {
-    setup: Setup,
     started: bool,
     /// The connection was established and the application could begin.
     opened: bool,
     closed: bool,
     ended: bool,
+    /// The host is to poll it now.
+    pub(crate) is_touched: bool,
+    /// The earliest alarm that the host holds for this end; `Time::MAX` if none.
+    alarm: Time,
     pub(crate) record: Record,
+    setup: Setup,
 }
 
 /// What an end is to do.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Setup {
-    /// Never polled before.
-    pub(crate) connection: Connection,
-    pub(crate) application: Application,
-    pub(crate) peer: Endpoint,
-    /// The host's port that leads to the peer.
-    pub(crate) out: Port,
-    /// When the connection opens and the application begins.
-    pub(crate) start: Time,
-    /// Bytes to read in all; `Bytes::MAX` for a flow without end.
-    pub(crate) expected: Bytes,
     pub(crate) closing: Closing,
     /// Record a time series of the sender's state.
     pub(crate) series: bool,
+    /// The host's port that leads to the peer.
+    pub(crate) out: Port,
+    pub(crate) peer: Endpoint,
+    /// Bytes to read in all; `Bytes::MAX` for a flow without end.
+    pub(crate) expected: Bytes,
+    pub(crate) application: Application,
+    /// Never polled before.
+    pub(crate) connection: Connection,
+    /// When the connection opens and the application begins.
+    pub(crate) start: Time,
 }
 
 /// When an end closes its connection.
@@ -54,6 +60,7 @@ pub(crate) enum Closing {
 
 /// What an end has seen.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct Record {
     /// Bytes read by the application.
     pub(crate) read: Bytes,
@@ -81,6 +88,8 @@ impl End {
             opened: false,
             closed: false,
             ended: false,
+            is_touched: false,
+            alarm: Time::MAX,
             record: Record { series, ..Record::default() },
         }
     }
@@ -91,6 +100,22 @@ impl End {
 
     pub(crate) fn out(&self) -> Port {
         self.setup.out
+    }
+
+    /// The end wants to be looked at by `wake`: true if an alarm must be set for that, because none rings by then.
+    pub(crate) fn set_alarm(&mut self, wake: Time) -> bool {
+        let sooner = wake < self.alarm;
+        if sooner {
+            self.alarm = wake;
+        }
+        sooner
+    }
+
+    /// An alarm set for `alarm` has rung.
+    pub(crate) fn ring(&mut self, alarm: Time) {
+        if alarm == self.alarm {
+            self.alarm = Time::MAX;
+        }
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -110,6 +135,17 @@ impl End {
         if self.opened {
             self.record.written += application.act(connection, read);
         }
+    }
+
+    /// Whether a poll now would only wait, if that is plain without one.
+    pub(crate) fn quiet_until(&self, now: Time) -> Option<Time> {
+        let Setup { connection, application, closing, .. } = &self.setup;
+        let stays_open = match closing {
+            Closing::Never => true,
+            Closing::AfterWriting => self.closed,
+            Closing::AfterPeer => self.closed || !connection.is_peer_closed(),
+        };
+        if self.opened && stays_open && !application.writes_in_pieces() { connection.quiet_until(now) } else { None }
     }
 
     /// What the connection wants now, after the application has written what it could.
