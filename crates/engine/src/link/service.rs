@@ -9,10 +9,15 @@ use crate::units::{Bytes, Rate};
 pub trait Service: Debug + Send {
     /// When the service of `len` bytes ends that starts at `start`; never before `start`.
     fn finish(&mut self, start: Time, len: Bytes) -> Time;
+
+    /// The same service, if it is a constant rate.
+    fn as_constant(&self) -> Option<Constant> {
+        None
+    }
 }
 
 /// A constant rate.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Constant {
     rate: Rate,
     /// The length served last and its time: most packets in one direction are equally long, and a division costs as
@@ -34,5 +39,9 @@ impl Service for Constant {
             self.last = (len, self.rate.time_for(len));
         }
         start + self.last.1
+    }
+
+    fn as_constant(&self) -> Option<Constant> {
+        Some(self.clone())
     }
 }

@@ -10,6 +10,7 @@ use crate::units::Bytes;
 
 /// The state that a sender shares with its loss recovery. Positions as in [`seq`](super::seq).
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Flight {
     /// Oldest position not acknowledged (SND.UNA).
     pub(crate) una: u64,
@@ -23,28 +24,28 @@ pub(crate) struct Flight {
     pub(crate) edge: u64,
     /// Payload of a full segment, in bytes.
     pub(crate) mss: u64,
+    /// When the retransmission timer expires.
+    pub(crate) retransmit_at: Option<Time>,
     /// Congestion control.
     pub(crate) controller: Box<dyn Controller>,
-    /// The retransmission timeout.
-    pub(crate) rto: Rto,
+    /// The last round trip measured, exact; taken by whoever keeps statistics.
+    pub(crate) rtt: Option<Duration>,
     /// Duplicate ACKs that mean a loss.
     pub(crate) dupack_threshold: u32,
     /// RFC 3042.
     pub(crate) limited_transmit: bool,
-    /// Rules of the 1990s.
-    pub(crate) era: EraRules,
     /// Look whether a timeout was spurious (RFC 5682).
     pub(crate) frto: bool,
     /// Look whether a retransmission was (RFC 3522, RFC 3708).
     pub(crate) undo_spurious: bool,
     /// Set to restart the retransmission timer; the sender does so and clears it.
     pub(crate) restart_timer: bool,
-    /// When the retransmission timer expires.
-    pub(crate) retransmit_at: Option<Time>,
-    /// The last round trip measured, exact; taken by whoever keeps statistics.
-    pub(crate) rtt: Option<Duration>,
+    /// Rules of the 1990s.
+    pub(crate) era: EraRules,
     /// What has happened so far.
     pub(crate) counters: Counters,
+    /// The retransmission timeout.
+    pub(crate) rto: Rto,
 }
 
 /// Why and from where the window shrinks.

@@ -7,33 +7,34 @@ use crate::time::{Duration, Time};
 
 /// What has arrived, what the application has read, and when to acknowledge.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Receiver {
-    policy: DelayedAck,
-    /// The clock of a heartbeat ticks so long before time zero.
-    phase: Duration,
     /// Next position expected (RFC 9293 RCV.NXT).
     next: u64,
     /// Position up to which the application has read.
     read: u64,
-    /// Bytes of buffer.
-    capacity: u64,
     /// Right edge of the window last offered; it never moves left (RFC 9293 s3.8.6).
     edge: u64,
-    /// Ranges beyond `next` that have arrived, ascending and apart.
-    islands: Vec<Island>,
-    /// Counts arrivals, to say which island is the most recent.
-    arrivals: u64,
-    /// A duplicate to report with the next acknowledgement (RFC 2883).
-    duplicate: Option<(u64, u64)>,
+    /// Bytes of buffer.
+    capacity: u64,
     /// In-order bytes not yet acknowledged.
     unacknowledged: u64,
     /// Largest payload seen: a full-sized segment, for the every-second-segment rule (RFC 1122 s4.2.3.2).
     full_segment: u64,
-    acknowledge_now: bool,
     pace: Pace,
     delayed_until: Option<Time>,
+    acknowledge_now: bool,
     /// Position of the peer's FIN, once known.
     fin: Option<u64>,
+    policy: DelayedAck,
+    /// Ranges beyond `next` that have arrived, ascending and apart.
+    islands: Vec<Island>,
+    /// A duplicate to report with the next acknowledgement (RFC 2883).
+    duplicate: Option<(u64, u64)>,
+    /// The clock of a heartbeat ticks so long before time zero.
+    phase: Duration,
+    /// Counts arrivals, to say which island is the most recent.
+    arrivals: u64,
     /// Payload-bearing segments that brought nothing new.
     duplicates: u64,
 }
@@ -274,6 +275,9 @@ impl Receiver {
     /// waiting sender is announced at once (RFC 9293 s3.8.6.2.2).
     pub(crate) fn read(&mut self, len: u64) -> u64 {
         let taken = len.min(self.readable());
+        if taken == 0 {
+            return 0;
+        }
         self.read += taken;
         let offered = self.edge - self.data_next();
         let growth = self.offer() - self.edge;
@@ -283,7 +287,7 @@ impl Receiver {
         } else {
             growth >= offered && growth >= (2 * full).min(capacity)
         };
-        if taken > 0 && worthwhile {
+        if worthwhile {
             self.acknowledge_now = true;
         }
         taken

@@ -32,6 +32,13 @@ pub struct Flags {
     pub psh: bool,
 }
 
+impl Flags {
+    /// True for a segment of an open connection that neither ends nor resets it.
+    pub const fn is_plain(self) -> bool {
+        self.ack && !self.syn && !self.fin && !self.rst
+    }
+}
+
 /// The options that the engine uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
