@@ -14,6 +14,8 @@ mod text;
 
 use std::process::ExitCode;
 
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// TCP over access networks that lose packets: what a sender, a buffer or a timer gains.
@@ -43,7 +45,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| with_useful_tips(error).exit());
     let outcome = match arguments.command {
         Command::Sim(arguments) => sim::run(&arguments),
         #[cfg(target_os = "linux")]
@@ -66,4 +68,20 @@ fn main() -> ExitCode {
             failure.code()
         }
     }
+}
+
+/// For an option that it does not know and that resembles none, the parser advises to pass it after `--`: no command here
+/// takes such values. A field's path is better passed to `--set`.
+fn with_useful_tips(mut error: clap::Error) -> clap::Error {
+    if error.kind() == ErrorKind::UnknownArgument && error.get(ContextKind::SuggestedArg).is_none() {
+        error.remove(ContextKind::Suggested);
+        if let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg)
+            && let Some(path) = option.strip_prefix("--")
+            && path.contains('.')
+        {
+            let tip = format!("to set a field of the scenario, use '--set {path}=VALUE'");
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
+        }
+    }
+    error
 }

@@ -81,7 +81,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let is_traced = arguments.trace || arguments.pcap;
     let runs: usize = points.iter().map(|point| point.scenario.runs as usize).sum();
     if is_traced && runs > TRACED_RUNS_MAX {
-        let text = format!("--trace and --pcap hold every run in memory: {runs} runs, at most {TRACED_RUNS_MAX}");
+        let text = format!(
+            "--trace and --pcap: at most {TRACED_RUNS_MAX} runs, because what they record is held in memory until the \
+             last run has ended; here are {runs}. Ask for fewer with --runs, or for part of the sweep with --set"
+        );
         return Err(Failure::Wrong(text));
     }
     let folder = folder.map(|folder| (folder, scenario_text(&arguments.request, &document)));

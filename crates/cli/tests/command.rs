@@ -319,3 +319,22 @@ fn an_interrupted_sweep_keeps_its_finished_runs_and_says_how_to_go_on() {
     interrupted(&place, done + 2, &["--resume"]);
     assert!(journal().starts_with(&first), "the finished runs are still there, and more");
 }
+
+#[test]
+fn an_unknown_option_is_answered_with_a_tip_that_helps_or_with_none() {
+    let place = Place::new();
+    let field = place.refusal(&["sim", "small.toml", "--links.wire.loss", "3%"], 2);
+    assert!(field.contains("--set links.wire.loss=VALUE"), "{field}");
+    let typo = place.refusal(&["sim", "small.toml", "--outt", "x"], 2);
+    assert!(typo.contains("'--out'"), "{typo}");
+    let unknown = place.refusal(&["sim", "small.toml", "--zigzag"], 2);
+    assert!(unknown.contains("--zigzag") && unknown.contains("--help") && !unknown.contains("tip"), "{unknown}");
+}
+
+#[test]
+fn a_trace_of_too_many_runs_is_refused_with_the_reason_and_a_way_out() {
+    let place = Place::new();
+    let refused = place.refusal(&["sim", "small.toml", "--runs", "1001", "--trace", "--out", "traces"], 2);
+    assert!(refused.contains("at most 1000 runs, because") && refused.contains("--runs"), "{refused}");
+    assert!(!place.path("traces").exists() && !place.path("traces.part").exists());
+}
