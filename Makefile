@@ -52,6 +52,10 @@ bench: bench-packages native ## packages per CPU second, instructions per packet
 bench-lab: build-packages ## as root: how exact and how fast the emulator is, beside the kernel's own forwarding
 	@cargo bench --quiet --locked -p headend-host --bench emulator -- --json $(abspath $(OUT))/bench-lab.json
 
+.PHONY: fuzz
+fuzz: ## fuzz the reader of scenarios and the TCP for FUZZ_SECONDS each (60); needs a nightly compiler
+	@scripts/fuzz
+
 .PHONY: docs
 docs: native $(VENV)/.dev ## the book, into build/docs
 	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs build/docs
