@@ -7,9 +7,11 @@ mod stage;
 mod traffic;
 mod watch;
 
+use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
@@ -54,9 +56,20 @@ pub(crate) struct Lab {
     #[arg(long, requires = "out")]
     force: bool,
 
+    #[command(flatten)]
+    pace: Pace,
+}
+
+/// How a lab goes through its runs.
+#[derive(Args, Debug)]
+pub(crate) struct Pace {
+    /// Runs of a point at a time; more than one is for links of a few Mbit/s, as they share the machine
+    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
+    pub(crate) together: NonZeroUsize,
+
     /// Show no progress
     #[arg(long, short)]
-    quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 /// `headend lab FILE` or `headend lab clean`.
@@ -120,7 +133,7 @@ fn measure(lab: &Lab) -> Result<(), Failure> {
     let (document, points) = lab.request.read()?;
     let folder = lab.out.as_deref().map(|path| Folder::new(path, lab.force)).transpose()?;
     prepare(&lab.request, &points)?;
-    let ran = run_all(&points, &stop, lab.quiet)?;
+    let ran = run_all(&points, &stop, &lab.pace)?;
     let health: Vec<Health> = ran.iter().map(|ran| ran.health).collect();
     let mut results = tables(&points, ran);
     if let Some(folder) = &folder {
@@ -172,28 +185,43 @@ fn unmapped(points: &[Point]) -> Vec<String> {
     lines.into_iter().map(|(text, nodes)| format!("{}: {text}", nodes.join(", "))).collect()
 }
 
-/// Every run of every point, one after the other: they would disturb each other.
-pub(crate) fn run_all(points: &[Point], stop: &Arc<AtomicBool>, quiet: bool) -> Result<Vec<Ran>, Failure> {
+/// Every run of every point: as many of a point's runs at a time as `pace` says, by default one, as they would disturb each
+/// other.
+pub(crate) fn run_all(points: &[Point], stop: &AtomicBool, pace: &Pace) -> Result<Vec<Ran>, Failure> {
     let total = points.iter().map(|point| point.scenario.runs as usize).sum();
-    let mut meter = (!quiet).then(Meter::new);
+    let mut meter = (!pace.quiet).then(Meter::new);
     let mut all = Vec::new();
     for point in points {
-        for run in 0..point.scenario.runs {
+        let runs: Vec<u32> = (0..point.scenario.runs).collect();
+        for together in runs.chunks(pace.together.get()) {
             if let Some(meter) = &mut meter {
                 meter.show(Progress { done: all.len(), total });
             }
-            let ran = if stop.load(Ordering::Relaxed) { None } else { run::run(point, run, stop)? };
+            let ran = if stop.load(Ordering::Relaxed) { None } else { run_together(point, together, stop)? };
             let Some(ran) = ran else {
                 let text = format!("interrupted after {} of {total} runs; everything is taken down", all.len());
                 return Err(Failure::Interrupted(text));
             };
-            all.push(ran);
+            all.extend(ran);
         }
     }
     if let Some(meter) = meter {
         meter.finish();
     }
     Ok(all)
+}
+
+/// These runs of a point, at the same time. `None` if `stop` was set meanwhile.
+fn run_together(point: &Point, runs: &[u32], stop: &AtomicBool) -> Result<Option<Vec<Ran>>, Failure> {
+    if let &[run] = runs {
+        return Ok(run::run(point, run, stop)?.map(|ran| vec![ran]));
+    }
+    thread::scope(|scope| {
+        let threads: Vec<_> = runs.iter().map(|&run| scope.spawn(move || run::run(point, run, stop))).collect();
+        let ran = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panicked| resume_unwind(panicked)));
+        // All of them are awaited, also after one has failed.
+        ran.collect::<Vec<_>>().into_iter().collect()
+    })
 }
 
 /// The simulator's tables of these runs.

@@ -1,6 +1,8 @@
 //! The `headend` command. Results go to stdout and messages to stderr; the exit code is 0, 2 for a wrong request, 1 for
 //! a failure and 130 for an interruption.
 
+#[cfg(target_os = "linux")]
+mod compare;
 mod failure;
 #[cfg(target_os = "linux")]
 mod lab;
@@ -31,6 +33,8 @@ enum Command {
     Sim(sim::Arguments),
     #[cfg(target_os = "linux")]
     Lab(lab::Arguments),
+    #[cfg(target_os = "linux")]
+    Compare(compare::Arguments),
     Check(request::Arguments),
     Size(size::Arguments),
     Personalities(personalities::Arguments),
@@ -50,6 +54,8 @@ fn main() -> ExitCode {
         Command::Sim(arguments) => sim::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Lab(arguments) => lab::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Check(arguments) => request::check(&arguments),
         Command::Size(arguments) => size::run(&arguments),
         Command::Personalities(arguments) => personalities::run(&arguments),

@@ -1,10 +1,10 @@
 //! What leaves the command: text on stdout, and a folder that is written whole or not at all.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use headend_sim::results::Results;
+use headend_sim::results::{Results, Table};
 
 use crate::failure::Failure;
 
@@ -75,13 +75,40 @@ impl Folder {
 
     /// Writes the results, whole or not at all.
     pub(crate) fn write(&self, results: &Results, scenario: &str, meta: &serde_json::Value) -> Result<(), Failure> {
+        self.write_whole(meta, |part, target| results.write_folder(part, target, scenario))
+    }
+
+    /// Writes these tables and the scenario, whole or not at all.
+    pub(crate) fn write_tables(
+        &self,
+        tables: &[(&str, &Table)],
+        scenario: &str,
+        meta: &serde_json::Value,
+    ) -> Result<(), Failure> {
+        self.write_whole(meta, |part, target| {
+            fs::write(part.join("scenario.toml"), scenario)?;
+            for (name, table) in tables {
+                let mut out = BufWriter::new(File::create(part.join(name))?);
+                table.write_csv(&mut out)?;
+                out.into_inner()?.sync_all()?;
+            }
+            fs::rename(part, target)
+        })
+    }
+
+    /// Makes the folder of what `fill` writes into its first argument and moves to its second.
+    fn write_whole(
+        &self,
+        meta: &serde_json::Value,
+        fill: impl FnOnce(&Path, &Path) -> io::Result<()>,
+    ) -> Result<(), Failure> {
         let part = self.part();
         let is_taken = self.force && self.path.join(META).is_file();
         let target = if is_taken { self.beside("new") } else { self.path.clone() };
         let write = || {
             fs::create_dir_all(&part)?;
             fs::write(part.join(META), format!("{meta:#}\n"))?;
-            results.write_folder(&part, &target, scenario)?;
+            fill(&part, &target)?;
             if is_taken {
                 let old = self.beside("old");
                 fs::rename(&self.path, &old)?;

@@ -63,7 +63,7 @@ pub(crate) fn summary(points: &[Point], flows: &Table) -> (Vec<String>, Vec<Vec<
 }
 
 /// A swept table, such as a model of loss, would make the row longer than a screen is wide.
-fn cut_short(value: &str) -> String {
+pub(crate) fn cut_short(value: &str) -> String {
     const SHOWN_MAX: usize = 40;
     if value.chars().count() <= SHOWN_MAX {
         return value.to_owned();
@@ -84,13 +84,13 @@ fn numbers<'a>(table: &'a Table, name: &str) -> Box<dyn Iterator<Item = f64> + '
 }
 
 /// The mean of the values that are there; NaN is "no value".
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+pub(crate) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let values: Vec<f64> = values.filter(|value| !value.is_nan()).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// Three significant digits, without an exponent.
-fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
     let decimals = usize::try_from((2 - magnitude).clamp(0, 9)).expect("clamped");
     let text = format!("{value:.decimals$}");

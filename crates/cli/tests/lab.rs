@@ -190,6 +190,30 @@ fn a_folder_of_results_has_the_kernel_s_series_and_says_whether_the_machine_kept
 }
 
 #[test]
+fn a_comparison_has_both_sides_and_they_agree_where_nothing_is_left_to_chance() {
+    let _alone = ALONE.lock();
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let sweep = ["--sweep", "links.rb.rate=2Mbit/s,4Mbit/s", "--runs", "2", "--together", "2", "-q"];
+    let compared = place.json(&[&["compare", "small.toml", "--format", "json", "--out", "out"], &sweep[..]].concat());
+    let rows = &compared["rows"];
+    assert_eq!(rows["links.rb.rate"], serde_json::json!(["2Mbit/s", "4Mbit/s"]));
+    for row in 0..2 {
+        let [linux, sim] = ["goodput_linux_bps", "goodput_sim_bps"].map(|name| rows[name][row].as_f64().expect(name));
+        // 300 KB through a link without loss: both fill it. A machine with other things to do is given a third.
+        assert!((0.66..1.5).contains(&(sim / linux)), "{sim} against {linux}");
+    }
+    assert_eq!(compared["runs"].as_array().map(Vec::len), Some(4));
+    let by = compared["series"]["by"].as_array().expect("a column");
+    assert!(by.contains(&Value::from("sim")) && by.contains(&Value::from("linux")));
+    for file in ["comparison.csv", "series.csv", "sim-flows.csv", "linux-flows.csv", "scenario.toml", "meta.json"] {
+        assert!(place.path("out").join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
 fn what_the_kernel_cannot_do_of_a_personality_is_said() {
     let _alone = ALONE.lock();
     if !is_root() {

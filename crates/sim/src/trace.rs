@@ -48,6 +48,11 @@ pub struct RunTrace {
 }
 
 impl RunTrace {
+    /// The samples of each sender, with its flow and instance.
+    pub fn series(&self) -> impl Iterator<Item = (&str, u64, &Sample)> {
+        self.series.iter().map(|row| (&*row.flow, row.instance, &row.sample))
+    }
+
     /// Notes samples of the sender of an instance of `flow`, in the order of their times.
     pub fn add_series(&mut self, flow: &str, instance: u64, samples: &[Sample]) {
         let flow: Arc<str> = flow.into();

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use headend_host::device::{Change, Device};
@@ -17,9 +18,9 @@ use headend_sim::scenario::{NodeKind, Scenario};
 
 use crate::failure::Failure;
 
-/// Every namespace of a lab is called `headend-lab-PID-START-NUMBER-NODE`: the process that made it, when that process
-/// started (in the kernel's ticks since boot, so that another process with the same number is another owner), and
-/// which node it is.
+/// Every namespace of a lab is called `headend-lab-PID-START-SITE.NUMBER-NODE`: the process that made it, when that process
+/// started (in the kernel's ticks since boot, so that another process with the same number is another owner), which of
+/// its sites it belongs to, and which node it is.
 const PREFIX: &str = "headend-lab-";
 /// The name of a host's device.
 const DEVICE: &str = "link0";
@@ -49,6 +50,8 @@ impl Site {
         if hosts > HOSTS_MAX {
             return Err(Failure::Wrong(format!("nodes: {hosts} hosts, and a lab has at most {HOSTS_MAX}")));
         }
+        static SITES: AtomicU32 = AtomicU32::new(0);
+        let serial = SITES.fetch_add(1, Ordering::Relaxed);
         let mut site = Site { hosts: Vec::new() };
         let mut tuns = Vec::new();
         for (number, node) in scenario.nodes.iter().enumerate() {
@@ -58,7 +61,7 @@ impl Site {
                 continue;
             };
             let (settings, _) = personality::map(personality);
-            let namespace = Namespace::create(&name(number, &node.name))?;
+            let namespace = Namespace::create(&name(serial, number, &node.name))?;
             site.hosts.push(Some(Host { namespace, address: address(number), settings }));
             tuns.push(Some(site.host(number).set_up()?));
         }
@@ -122,10 +125,10 @@ pub(super) fn address(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, (low >> 8) as u8, low as u8)
 }
 
-fn name(number: usize, node: &str) -> String {
+fn name(site: u32, number: usize, node: &str) -> String {
     let pid = std::process::id();
     let start = start_of(pid).expect("this process is in /proc");
-    let mut name = format!("{PREFIX}{pid}-{start}-{number}-");
+    let mut name = format!("{PREFIX}{pid}-{start}-{site}.{number}-");
     // A file name of at most 255 bytes, whatever the node is called.
     let plain = node.chars().take(32).map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
     for c in plain {
@@ -191,8 +194,8 @@ mod tests {
 
     #[test]
     fn a_namespace_s_name_tells_its_owner() {
-        let name = name(3, "pc / of Ann-Marie \u{fc}");
-        assert!(name.ends_with("-3-pc___of_Ann_Marie__"), "{name}");
+        let name = name(7, 3, "pc / of Ann-Marie \u{fc}");
+        assert!(name.ends_with("-7.3-pc___of_Ann_Marie__"), "{name}");
         assert_eq!(owner(&name), Some((std::process::id(), start_of(std::process::id()).unwrap())));
         for other in ["lab", "headend-lab-", "headend-lab-x-1-0-a", "headend-lab-12", "headend-labs-1-2-3-a"] {
             assert_eq!(owner(other), None, "{other}");

@@ -1,0 +1,144 @@
+//! `headend compare`
+
+mod table;
+mod thin;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Args;
+
+use headend_sim::results::{Results, RunOutcome, Table};
+use headend_sim::scenario::Point;
+use headend_sim::sweep;
+use headend_sim::world::World;
+
+use crate::failure::Failure;
+use crate::lab::{self, Health, Pace};
+use crate::outputs::{self, Folder};
+use crate::request::Request;
+use crate::sim::{self, Format};
+use crate::text;
+
+/// Run a scenario in the simulator and between Linux hosts, and set the two side by side
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    headend compare scenarios/dumbbell.toml --set duration=10s\n  \
+    headend compare scenarios/lab/10mbit-40ms.toml --together 4 --format csv > grid.csv\n\n\
+    Differences are the simulator's value less the kernel's, in per cent of the kernel's. Both use the same seeds, so the\n\
+    links lose packets with the same numbers.\n\
+    Exit codes: 0; 2 for a wrong request; 1 for a failure; 130 for an interruption (Ctrl-C).")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    request: Request,
+
+    /// Form of the comparison on stdout
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// Write the comparison to this folder, whole or not at all; with series.csv, the windows of each side's first run
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Replace the comparison in DIR
+    #[arg(long, requires = "out")]
+    force: bool,
+
+    #[command(flatten)]
+    pace: Pace,
+}
+
+/// What was compared.
+#[derive(Debug)]
+struct Comparison {
+    /// A row for each flow of each point; see [`table::compare`].
+    rows: Table,
+    /// The windows of each side's first run; see [`thin::Windows`].
+    series: Table,
+    /// The scenario's results on either side.
+    sides: [Results; 2],
+    health: Vec<Health>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let stop = sim::stop_on_signals(false)?;
+    let (document, points) = arguments.request.read()?;
+    let folder = arguments.out.as_deref().map(|path| Folder::new(path, arguments.force)).transpose()?;
+    lab::prepare(&arguments.request, &points)?;
+    let comparison = compare(&points, &stop, &arguments.pace)?;
+    if let Some(folder) = &folder {
+        let [sim, linux] = &comparison.sides;
+        let tables = [
+            ("comparison.csv", &comparison.rows),
+            ("series.csv", &comparison.series),
+            ("sim-flows.csv", &sim.flows),
+            ("linux-flows.csv", &linux.flows),
+        ];
+        let mut meta = sim::meta(&points, linux);
+        meta["lab"] = lab::health_of(&comparison.health);
+        folder.write_tables(&tables, &sim::scenario_text(&arguments.request, &document), &meta)?;
+    }
+    let printed = print(arguments.format, &points, &comparison);
+    lab::warn_of_strain(&comparison.health);
+    printed
+}
+
+fn compare(points: &[Point], stop: &AtomicBool, pace: &Pace) -> Result<Comparison, Failure> {
+    let mut windows = thin::Windows::default();
+    let simulated = simulate(points, stop, &mut windows)?;
+    let ran = lab::run_all(points, stop, pace)?;
+    let health = ran.iter().map(|ran| ran.health).collect();
+    for ran in ran.iter().filter(|ran| ran.outcome.run == 0) {
+        windows.note("linux", &ran.outcome, &ran.trace);
+    }
+    let swept = sweep::swept_columns(points);
+    let series = windows.table(&swept);
+    let mut linux = lab::tables(points, ran);
+    linux.traces = None;
+    let sim = Results::of(&simulated, &swept, None);
+    let rows = table::compare(points, &swept, &sim.flows, &linux.flows);
+    Ok(Comparison { rows, series, sides: [sim, linux], health })
+}
+
+/// Every run of every point in the simulator. Of each point's first one the windows are kept.
+fn simulate(points: &[Point], stop: &AtomicBool, windows: &mut thin::Windows) -> Result<Vec<RunOutcome>, Failure> {
+    let mut outcomes = Vec::new();
+    for point in points {
+        for run in 0..point.scenario.runs {
+            let world =
+                World::build(&point.scenario, run, run == 0).map_err(|error| Failure::Wrong(error.to_string()))?;
+            let stopped = || stop.load(Ordering::Relaxed);
+            let Some((outcome, trace)) = world.run(point.index, &stopped) else {
+                return Err(Failure::Interrupted("interrupted before anything was compared".to_owned()));
+            };
+            if let Some(trace) = trace {
+                windows.note("sim", &outcome, &trace);
+            }
+            outcomes.push(outcome);
+        }
+    }
+    Ok(outcomes)
+}
+
+fn print(format: Format, points: &[Point], comparison: &Comparison) -> Result<(), Failure> {
+    outputs::print(|mut out| match format {
+        Format::Csv => comparison.rows.write_csv(&mut out),
+        Format::Json => {
+            let json = serde_json::json!({
+                "rows": comparison.rows,
+                "series": comparison.series,
+                "runs": lab::health_of(&comparison.health),
+            });
+            serde_json::to_writer(&mut out, &json)?;
+            writeln!(out)
+        }
+        Format::Table => {
+            if !points[0].scenario.title.is_empty() {
+                writeln!(out, "{}\n", points[0].scenario.title)?;
+            }
+            let (headings, rows) = table::shown(points, &comparison.rows);
+            text::write_table(out, &headings, &rows)?;
+            writeln!(out, "\n{}", table::verdict(&comparison.rows))
+        }
+    })
+}

@@ -1,0 +1,201 @@
+//! The comparison as a table: for each flow of each point what the simulator and what the kernel yielded.
+
+use std::sync::Arc;
+
+use headend_sim::results::{Column, Swept, Table};
+use headend_sim::scenario::Point;
+
+use crate::summary::{cut_short, mean, significant};
+
+/// A measure: its column in the tables of flows, its name in the comparison, its heading for people, and what to divide
+/// it by there.
+struct Measure {
+    column: &'static str,
+    name: &'static str,
+    unit: &'static str,
+    heading: &'static str,
+    scale: f64,
+}
+
+const MEASURES: [Measure; 7] = [
+    Measure { column: "goodput_bps", name: "goodput", unit: "_bps", heading: "goodput [Mbit/s]", scale: 1e6 },
+    Measure { column: "rtt_p50_s", name: "rtt_p50", unit: "_s", heading: "RTT p50 [ms]", scale: 1e-3 },
+    Measure { column: "rtt_p95_s", name: "rtt_p95", unit: "_s", heading: "RTT p95 [ms]", scale: 1e-3 },
+    Measure { column: "segments_sent", name: "segments_sent", unit: "", heading: "segments", scale: 1.0 },
+    Measure { column: "retransmits", name: "retransmits", unit: "", heading: "retransmits", scale: 1.0 },
+    Measure { column: "timeouts", name: "timeouts", unit: "", heading: "time-outs", scale: 1.0 },
+    Measure { column: "fast_retransmits", name: "fast_retransmits", unit: "", heading: "recoveries", scale: 1.0 },
+];
+
+const SIDES: [&str; 2] = ["linux", "sim"];
+
+/// The column of a measure on one side, or of the difference.
+fn column_of(measure: &Measure, side: &str) -> String {
+    format!("{}_{side}{}", measure.name, measure.unit)
+}
+
+/// A row for each flow of each point: `point`, the swept fields, `flow`, `runs`, and for each measure its mean over the
+/// runs and the flow's instances, from Linux and from the simulator, and the difference in per cent of Linux's value (NaN
+/// where that is zero).
+pub(super) fn compare(points: &[Point], swept: &[Swept], sim: &Table, linux: &Table) -> Table {
+    let keys: Vec<(usize, Arc<str>)> = points
+        .iter()
+        .flat_map(|point| point.scenario.flows.iter().map(move |flow| (point.index, Arc::from(flow.name.as_str()))))
+        .collect();
+    let mut table = Table::default();
+    table.push("point", Column::U64(keys.iter().map(|&(point, _)| point as u64).collect()));
+    for (path, values) in swept {
+        table.push(path.as_str(), Column::Text(keys.iter().map(|&(point, _)| values[point].clone()).collect()));
+    }
+    table.push("flow", Column::Text(keys.iter().map(|(_, flow)| flow.clone()).collect()));
+    let runs = keys.iter().map(|&(point, _)| u64::from(points[point].scenario.runs)).collect();
+    table.push("runs", Column::U64(runs));
+    for measure in &MEASURES {
+        let [linux, sim] = [linux, sim].map(|side| means(side, measure.column, &keys));
+        let difference = linux.iter().zip(&sim).map(|(&linux, &sim)| difference(linux, sim)).collect();
+        table.push(column_of(measure, SIDES[0]), Column::F64(linux));
+        table.push(column_of(measure, SIDES[1]), Column::F64(sim));
+        table.push(format!("{}_difference_percent", measure.name), Column::F64(difference));
+    }
+    table
+}
+
+fn difference(linux: f64, sim: f64) -> f64 {
+    if linux == 0.0 { f64::NAN } else { 100.0 * (sim - linux) / linux }
+}
+
+/// The mean of a column over the rows of each point and flow.
+fn means(flows: &Table, column: &str, keys: &[(usize, Arc<str>)]) -> Vec<f64> {
+    let points = flows.column("point").and_then(Column::as_u64).expect("results number their points");
+    let names = flows.column("flow").and_then(Column::as_text).expect("results name their flows");
+    let column = flows.column(column).expect("results have this column");
+    let value = |row: usize| match column {
+        Column::U64(values) => values[row] as f64,
+        Column::F64(values) => values[row],
+        Column::Text(_) => panic!("a measure is a number"),
+    };
+    let of_key = |(point, flow): &(usize, Arc<str>)| {
+        let rows = (0..flows.rows()).filter(|&row| points[row] == *point as u64 && names[row] == *flow);
+        mean(rows.map(value)).unwrap_or(f64::NAN)
+    };
+    keys.iter().map(of_key).collect()
+}
+
+/// Headings and rows for people: of each measure both values, and the difference of the first ones.
+pub(super) fn shown(points: &[Point], rows: &Table) -> (Vec<String>, Vec<Vec<String>>) {
+    const WITH_DIFFERENCE: usize = 3;
+    let swept: Vec<&str> = points[0].settings.iter().map(|(path, _)| path.as_str()).collect();
+    let mut headings: Vec<String> = swept.iter().map(|path| (*path).to_owned()).collect();
+    headings.push("flow".to_owned());
+    for (i, measure) in MEASURES.iter().enumerate() {
+        headings.push(format!("{}: Linux", measure.heading));
+        headings.push("sim".to_owned());
+        if i < WITH_DIFFERENCE {
+            headings.push("%".to_owned());
+        }
+    }
+    let text = |name: &str, row: usize| rows.column(name).and_then(Column::as_text).expect("a name")[row].clone();
+    let number = |name: &str, row: usize| rows.column(name).and_then(Column::as_f64).expect("a number")[row];
+    let cells = |row: usize| {
+        let mut cells: Vec<String> = swept.iter().map(|path| cut_short(&text(path, row))).collect();
+        cells.push(text("flow", row).to_string());
+        for (i, measure) in MEASURES.iter().enumerate() {
+            for side in SIDES {
+                cells.push(or_dash(number(&column_of(measure, side), row) / measure.scale, significant));
+            }
+            if i < WITH_DIFFERENCE {
+                let difference = number(&format!("{}_difference_percent", measure.name), row);
+                cells.push(or_dash(difference, |percent| format!("{percent:+.1}")));
+            }
+        }
+        cells
+    };
+    (headings, (0..rows.rows()).map(cells).collect())
+}
+
+fn or_dash(value: f64, show: impl FnOnce(f64) -> String) -> String {
+    if value.is_nan() { "-".to_owned() } else { show(value) }
+}
+
+/// How well goodput agrees over all rows, in a sentence.
+pub(super) fn verdict(rows: &Table) -> String {
+    let differences = rows.column("goodput_difference_percent").and_then(Column::as_f64).expect("it is a measure");
+    let mut sizes: Vec<f64> = differences.iter().map(|difference| difference.abs()).filter(|d| !d.is_nan()).collect();
+    sizes.sort_by(f64::total_cmp);
+    let n = sizes.len();
+    if n == 0 {
+        return "Nothing was delivered, so nothing is compared.".to_owned();
+    }
+    let median = (sizes[(n - 1) / 2] + sizes[n / 2]) / 2.0;
+    let within = sizes.iter().filter(|&&size| size <= 15.0).count();
+    format!(
+        "Goodput differs by {median:.1}% in the median and by {:.1}% at most; {within} of {n} are within 15%.",
+        sizes[n - 1]
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use headend_sim::scenario::Document;
+
+    use super::*;
+
+    const SCENARIO: &str = r#"
+        runs = 2
+        [nodes.a]
+        [nodes.b]
+        [links.l]
+        between = ["a", "b"]
+        rate = "1Mbit/s"
+        [flows.f]
+        from = "a"
+        to = "b"
+        bytes = "1KB"
+        [sweep]
+        "links.l.delay" = ["1ms", "2ms"]
+    "#;
+
+    /// A table of flows with this goodput for runs 0 and 1 of points 0 and 1.
+    fn flows(goodput: [f64; 4]) -> Table {
+        let mut table = Table::default();
+        table.push("point", Column::U64(vec![0, 0, 1, 1]));
+        table.push("flow", Column::Text(vec!["f".into(); 4]));
+        for measure in &MEASURES {
+            let is_goodput = measure.name == "goodput";
+            let column = if is_goodput { Column::F64(goodput.to_vec()) } else { Column::U64(vec![0, 0, 3, 5]) };
+            table.push(measure.column, column);
+        }
+        table
+    }
+
+    fn compared(sim: [f64; 4], linux: [f64; 4]) -> (Vec<Point>, Table) {
+        let points = Document::parse("test", SCENARIO).unwrap().points().unwrap();
+        let swept = headend_sim::sweep::swept_columns(&points);
+        let rows = compare(&points, &swept, &flows(sim), &flows(linux));
+        (points, rows)
+    }
+
+    #[test]
+    fn a_difference_is_of_the_means_over_runs_in_per_cent_of_the_kernel_s() {
+        let (_, rows) = compared([100.0, 120.0, 90.0, 90.0], [100.0, 100.0, 100.0, 100.0]);
+        let numbers = |name: &str| rows.column(name).and_then(Column::as_f64).expect(name).to_vec();
+        assert_eq!(numbers("goodput_sim_bps"), [110.0, 90.0]);
+        assert_eq!(numbers("goodput_difference_percent"), [10.0, -10.0]);
+        assert_eq!(numbers("timeouts_linux"), [0.0, 4.0]);
+        assert!(numbers("timeouts_difference_percent")[0].is_nan(), "of nothing there is no per cent");
+        assert_eq!(
+            verdict(&rows),
+            "Goodput differs by 10.0% in the median and by 10.0% at most; 2 of 2 are within 15%."
+        );
+    }
+
+    #[test]
+    fn a_flow_that_delivered_nothing_is_shown_with_a_dash_and_judged_by_nobody() {
+        let (points, rows) = compared([1e6, 1e6, 2e6, 2e6], [0.0, 0.0, 1e6, 1e6]);
+        let (headings, shown) = shown(&points, &rows);
+        assert_eq!(headings[..5], ["links.l.delay", "flow", "goodput [Mbit/s]: Linux", "sim", "%"]);
+        assert_eq!(shown[0][..5], ["1ms", "f", "0", "1", "-"]);
+        assert_eq!(shown[1][..5], ["2ms", "f", "1", "2", "+100.0"]);
+        assert!(verdict(&rows).ends_with("0 of 1 are within 15%."), "{}", verdict(&rows));
+    }
+}
