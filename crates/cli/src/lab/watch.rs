@@ -66,7 +66,9 @@ pub(super) struct Seen {
     pub(super) rtt: Histogram,
     /// Data segments that left the sender's host.
     pub(super) segments: u64,
-    /// Of those, with data that had left before.
+    /// SYNs that left the sender's host, each after the first upon a time-out.
+    pub(super) syns: u64,
+    /// Of the data segments, those with data that had left before.
     pub(super) retransmits: u64,
     /// Data segments that reached the receiver's host though all of their bytes had.
     pub(super) spurious: u64,
@@ -97,6 +99,7 @@ impl Seen {
         match place {
             Where::Leaving => {
                 if segment.syn {
+                    self.syns += 1;
                     self.sent.isn = segment.seq;
                     self.sent.near = 0;
                 } else if segment.len > 0 {
