@@ -56,6 +56,11 @@ bench-lab: build-packages ## as root: how exact and how fast the emulator is, be
 fuzz: ## fuzz the reader of scenarios and the TCP for FUZZ_SECONDS each (60); needs a nightly compiler
 	@scripts/fuzz
 
+.PHONY: lab
+lab: native ## the simulator beside Linux over a grid of scenarios, in real time: needs root and 20 minutes, and writes a page
+	@$(PYTHON) -m headend.lab run scenarios/lab/*.toml --binary $(TARGET)/release/headend --out $(OUT)/lab
+	@echo "Open file://$(CURDIR)/$(OUT)/lab/index.html"
+
 .PHONY: docs
 docs: native $(VENV)/.dev ## the book, into build/docs
 	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs build/docs

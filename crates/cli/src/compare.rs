@@ -124,7 +124,10 @@ fn print(format: Format, points: &[Point], comparison: &Comparison) -> Result<()
     outputs::print(|mut out| match format {
         Format::Csv => comparison.rows.write_csv(&mut out),
         Format::Json => {
+            let scenario = &points[0].scenario;
             let json = serde_json::json!({
+                "title": scenario.title,
+                "seed": scenario.seed,
                 "rows": comparison.rows,
                 "series": comparison.series,
                 "runs": lab::health_of(&comparison.health),

@@ -15,7 +15,9 @@ from typing import Any, Literal
 
 Kind = Literal["lines", "quartiles", "sequence", "ladder", "table", "derivation"]
 Verdict = Literal["reproduced", "differs"]
-Style = Literal["line", "dashed", "points"]
+Style = Literal["line", "dashed", "points", "trace"]
+"""A trace is a line without markers: for more samples than markers have room."""
+Subject = Literal["paper", "lab"]
 ArrowKind = Literal["data", "retransmission", "ack", "control"]
 
 
@@ -137,6 +139,8 @@ class StudyResult:
     """ISO 8601, UTC."""
     elapsed_s: float
     figures: list[FigureResult] = field(default_factory=list)
+    subject: Subject = "paper"
+    """What the page says it shows: a paper run again, or the simulator beside real hosts."""
 
     def claims(self) -> list[ClaimResult]:
         """All claims in the order of the figures."""

@@ -160,6 +160,8 @@ def _look(figure: FigureResult, curve: Curve) -> dict[str, Any]:
         look |= {"linestyle": "--", "linewidth": 1.2, "markersize": 3.4}
     if figure.kind == "sequence" or curve.series.style == "points":
         look["linestyle"] = "none"
+    elif curve.series.style == "trace":
+        look |= {"marker": "", "linewidth": 1}
     return look
 
 

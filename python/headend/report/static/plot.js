@@ -136,6 +136,7 @@
       ctx.stroke(path);
     }
     ctx.setLineDash([]);
+    if (curve.style === "trace") return;
     ctx.lineWidth = 1.1 * ratio;
     const shape = marker(curve.marker, (packets ? (curve.ink === "c0" ? 1.5 : 2.2) : curve.variant ? 2.8 : 3.4) * ratio);
     curve.x.forEach((v, i) => {
@@ -420,6 +421,7 @@
       ctx.stroke();
     }
     ctx.setLineDash([]);
+    if (style === "trace") return canvas;
     ctx.lineWidth = 1.1 * ratio;
     const path = marker(shape, 3.4 * ratio);
     ctx.fill(path);
