@@ -1,9 +1,17 @@
-//! How long a link takes to serve a packet.
+//! How long a link takes to serve a packet: at a constant rate, at one that changes, or as was recorded.
+
+mod opportunities;
+mod steps;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Debug;
 
 use crate::time::{Duration, Time};
 use crate::units::{Bytes, Rate};
+
+pub use opportunities::Opportunities;
+pub use steps::Steps;
 
 /// Decides when the service of a packet ends.
 pub trait Service: Debug + Send {

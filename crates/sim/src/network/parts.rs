@@ -3,17 +3,29 @@
 
 use headend_engine::cable::{Cable, Capacity, Config};
 use headend_engine::link::Link;
-use headend_engine::link::loss::{Bernoulli, Bit, GilbertElliott, List, Loss};
+use headend_engine::link::loss::{self, Bernoulli, Bit, GilbertElliott, List, Loss};
 use headend_engine::link::queue::DropTail;
-use headend_engine::link::service::Constant;
+use headend_engine::link::service::{self, Constant, Opportunities, Service};
 use headend_engine::rng::Rng;
+use headend_engine::units::Bytes;
 
-use crate::scenario::{self, Direction, LossSpec, QueueSpec};
+use crate::scenario::{self, Direction, LossSpec, QueueSpec, RateSpec};
 
 /// One direction of a plain link; its losses draw under `loss_name`.
 pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str) -> Link {
     let loss = loss(&direction.loss, seed, loss_name);
-    Link::new(Box::new(queue(direction.queue)), Box::new(Constant::new(direction.rate)), loss, direction.delay)
+    Link::new(Box::new(queue(direction.queue)), service(&direction.rate), loss, direction.delay)
+}
+
+/// What mahimahi's recordings count in.
+const OPPORTUNITY: Bytes = Bytes::new(1_500);
+
+fn service(rate: &RateSpec) -> Box<dyn Service> {
+    match rate {
+        RateSpec::Constant(rate) => Box::new(Constant::new(*rate)),
+        RateSpec::Steps(steps) => Box::new(service::Steps::new(steps.clone())),
+        RateSpec::Recorded(times) => Box::new(Opportunities::new(times.clone(), OPPORTUNITY)),
+    }
 }
 
 /// A cable path.
@@ -52,6 +64,7 @@ fn loss(spec: &LossSpec, seed: u64, name: &str) -> Option<Box<dyn Loss>> {
         LossSpec::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {
             Box::new(GilbertElliott::new(good_to_bad, bad_to_good, loss_good, loss_bad, rng()))
         }
+        LossSpec::Steps(ref steps) => Box::new(loss::Steps::new(steps.clone(), rng())),
         LossSpec::List(ref numbers) => Box::new(List::new(numbers.clone())),
     })
 }

@@ -10,6 +10,7 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
+use super::recording::Recordings;
 
 /// Largest scenario file, in bytes.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
@@ -21,6 +22,8 @@ pub struct Document {
     pub(super) name: Arc<str>,
     /// The fields of the top level.
     pub(super) root: Table,
+    /// The recordings that it names.
+    pub(super) recordings: Recordings,
 }
 
 /// Fields in the order of the file.
@@ -57,7 +60,8 @@ impl Document {
         file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
         let text = String::from_utf8(bytes)
             .map_err(|_| failed(io::Error::new(io::ErrorKind::InvalidData, "the file is not UTF-8 text")))?;
-        Document::parse(&path.display().to_string(), &text)
+        let document = Document::parse(&path.display().to_string(), &text)?;
+        Ok(Document { recordings: Recordings::beside(path), ..document })
     }
 
     /// Reads TOML text; messages call it `name`.
@@ -77,7 +81,7 @@ impl Document {
                 more: errors.len().saturating_sub(MISTAKES_MAX),
             }));
         }
-        Ok(Document { root: lines.table(table.get_ref()), name })
+        Ok(Document { root: lines.table(table.get_ref()), name, recordings: Recordings::default() })
     }
 
     /// Reads JSON text, the same fields as in TOML; messages call it `name`. Other than in TOML no lines are known.
@@ -90,7 +94,7 @@ impl Document {
         })?;
         let place = Place::Line { file: name.clone(), line: 0 };
         match Value::from_json(&place, json).data {
-            Data::Table(root) => Ok(Document { name, root }),
+            Data::Table(root) => Ok(Document { name, root, recordings: Recordings::default() }),
             other => Err(Error::from(Mistake {
                 place,
                 field: String::new(),

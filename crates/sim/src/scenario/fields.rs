@@ -92,8 +92,10 @@ pub enum Kind {
     Pair,
     /// How much may wait.
     Queue,
-    /// Which packets are lost: a probability or a table.
+    /// Which packets are lost: a probability, one that changes, or a table.
     Loss,
+    /// How fast a link serves: a rate, one that changes, or a table.
+    Service,
     /// Packet numbers from 1.
     Numbers,
     /// A table.
@@ -114,6 +116,8 @@ pub const NODES_MAX: usize = 65_000;
 pub const FLOWS_MAX: u64 = 100_000;
 /// Longest name of a node, link, flow or personality.
 pub const NAME_BYTES_MAX: usize = 64;
+/// Most steps of a rate or loss that changes.
+pub const STEPS_MAX: usize = 100_000;
 /// Most points of a sweep.
 pub const POINTS_MAX: usize = 100_000;
 /// Most values of all points of a sweep together: the points are all kept while it runs.
@@ -128,6 +132,8 @@ const DURATION_NS_MAX: u64 = 1_000 * HOUR_NS;
 
 const DELAY: Kind = Kind::Span { min: 0, max: HOUR_NS };
 const CHANCE: Kind = Kind::Chance;
+/// When a step of a rate or loss begins.
+pub(super) const STEP_TIME: Kind = Kind::Span { min: 0, max: DURATION_NS_MAX };
 
 const fn field(name: &'static str, kind: Kind, absent: Absent, doc: &'static str) -> Field {
     Field { name, kind, absent, only: &[], doc }
@@ -211,7 +217,7 @@ const LINK_FIELDS: &[Field] = &[
         Required,
         "The two nodes it joins. The first is the headend's side of a cable link; the second the subscriber's.",
     ),
-    field_of(PLAIN, "rate", Kind::Rate, Required, "How fast packets are served, from the first node to the second."),
+    field_of(PLAIN, "rate", Kind::Service, Required, "How fast packets are served, from the first node to the second."),
     field("delay", DELAY, Is("0s"), "Propagation one way, the same in each direction."),
     field_of(
         PLAIN,
@@ -237,7 +243,7 @@ const LINK_FIELDS: &[Field] = &[
 /// The other direction of a plain link.
 pub static BACK: Shape = Shape { name: "direction", tag: None, fields: || BACK_FIELDS };
 const BACK_FIELDS: &[Field] = &[
-    field("rate", Kind::Rate, Follows("the link's `rate`"), "How fast packets are served."),
+    field("rate", Kind::Service, Follows("the link's `rate`"), "How fast packets are served."),
     field("delay", DELAY, Follows("the link's `delay`"), "Propagation."),
     field("queue", Kind::Queue, Follows("the link's `queue`"), "How much may wait for service."),
     field("loss", Kind::Loss, Follows("the link's `loss`"), "Packets lost on the medium, after service."),
@@ -280,6 +286,16 @@ const LOSS_FIELDS: &[Field] = &[
     field_of(BURSTS, "loss_bad", CHANCE, Is("100%"), "Chance of loss in the bad state."),
     field_of(&["list"], "packets", Kind::Numbers, Required, "Numbers of the lost packets, from 1, as they pass."),
 ];
+
+/// A rate that neither a number nor steps say.
+pub static RATE: Shape = Shape { name: "rate", tag: None, fields: || RATE_FIELDS };
+const RATE_FIELDS: &[Field] = &[field(
+    "trace",
+    Kind::Text,
+    Required,
+    "A recording in mahimahi's format, relative to the scenario's folder: on each line a time in milliseconds at which \
+     the link can deliver 1500 bytes. After the last it starts again.",
+)];
 
 /// A flow.
 pub static FLOW: Shape = Shape { name: "flow", tag: Some("kind"), fields: || FLOW_FIELDS };
@@ -350,6 +366,7 @@ pub static ALL: &[(&str, &Shape)] = &[
     ("back", &BACK),
     ("down and up", &CHANNEL),
     ("loss", &LOSS),
+    ("rate", &RATE),
     ("flows", &FLOW),
 ];
 

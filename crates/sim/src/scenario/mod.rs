@@ -7,6 +7,7 @@ mod model;
 mod path;
 pub mod quantity;
 mod read;
+mod recording;
 pub mod reference;
 mod routes;
 pub mod schema;
@@ -22,7 +23,9 @@ use headend_engine::time::Duration;
 
 pub use document::{Document, FILE_BYTES_MAX};
 pub use error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
-pub use model::{Cable, Channel, Direction, Flow, FlowKind, Link, LinkKind, LossSpec, Node, NodeKind, QueueSpec};
+pub use model::{
+    Cable, Channel, Direction, Flow, FlowKind, Link, LinkKind, LossSpec, Node, NodeKind, QueueSpec, RateSpec,
+};
 
 /// A network and a workload, every name resolved and every value checked.
 ///

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headend_engine::tcp::personality::Personality;
-use headend_engine::time::Duration;
+use headend_engine::time::{Duration, Time};
 use headend_engine::units::{Bytes, Chance, Rate};
 
 /// A place where links end.
@@ -58,7 +58,7 @@ pub enum LinkKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Direction {
     /// How fast packets are served.
-    pub rate: Rate,
+    pub rate: RateSpec,
     /// Propagation, one way.
     pub delay: Duration,
     /// Where packets wait; the one in service is not counted.
@@ -93,6 +93,17 @@ pub struct Channel {
     pub loss: LossSpec,
 }
 
+/// How fast a link serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RateSpec {
+    /// Always as fast.
+    Constant(Rate),
+    /// At each rate from its time on; the first from the start.
+    Steps(Arc<[(Time, Rate)]>),
+    /// As was recorded: 1500 bytes at each of these times, from the start again after the last.
+    Recorded(Arc<[Duration]>),
+}
+
 /// How much may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueSpec {
@@ -124,6 +135,8 @@ pub enum LossSpec {
         /// Chance of loss in the bad state.
         loss_bad: Chance,
     },
+    /// Each with the same chance, which changes: each from its time on, the first from the start.
+    Steps(Arc<[(Time, Chance)]>),
     /// The packets with these numbers, counted from 1 as they pass; ascending, none twice.
     List(Vec<u64>),
 }

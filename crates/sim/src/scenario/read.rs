@@ -1,27 +1,30 @@
 //! From what is written to what is meant: a document becomes a scenario, or a list of all its mistakes.
 
+mod medium;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headend_engine::tcp::personality::Personality;
-use headend_engine::units::Chance;
 
 use super::document::{Data, Document, Table, Value};
 use super::error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
 use super::fields::{self, Absent, FLOWS_MAX, Field, Kind, NAME_BYTES_MAX, NODES_MAX, Shape};
-use super::model::{Cable, Channel, Direction, Flow, FlowKind, Link, LinkKind, LossSpec, Node, NodeKind};
+use super::model::{Cable, Channel, Direction, Flow, FlowKind, Link, LinkKind, Node, NodeKind};
+use super::recording::Recordings;
 use super::routes::Routes;
 use super::setting::Setting;
 use super::tcp;
 use super::{Scenario, Sweep};
+use medium::{loss, service};
 
 /// Reads a document without its sweep.
 pub(super) fn scenario(document: &Document) -> Result<Scenario, Error> {
     let log = Log::default();
     let place = Place::Line { file: document.name.clone(), line: 0 };
     let root = Section::open(&log, &fields::ROOT, String::new(), &place, &document.root);
-    let reader = Reader { personalities: personalities(&root), root };
+    let reader = Reader { personalities: personalities(&root), recordings: &document.recordings, root };
     let scenario = reader.scenario();
     log.into_result(scenario)
 }
@@ -248,6 +251,7 @@ fn with_options(mut personality: Personality, section: &Section<'_>) -> Personal
 
 struct Reader<'a> {
     root: Section<'a>,
+    recordings: &'a Recordings,
     personalities: BTreeMap<&'a str, Personality>,
 }
 
@@ -347,7 +351,7 @@ impl<'a> Reader<'a> {
             }),
             _ => {
                 let there = Direction {
-                    rate: section.setting("rate").rate(),
+                    rate: service(section, self.recordings),
                     delay,
                     queue: section.setting("queue").queue(),
                     loss: loss(section),
@@ -355,7 +359,7 @@ impl<'a> Reader<'a> {
                 let differs = section.table_under("back", &fields::BACK);
                 let given = |field| differs.has(field).then(|| differs.setting(field));
                 let back = Direction {
-                    rate: given("rate").map_or(there.rate, |s| s.rate()),
+                    rate: if differs.has("rate") { service(&differs, self.recordings) } else { there.rate.clone() },
                     delay: given("delay").map_or(there.delay, |s| s.span()),
                     queue: given("queue").map_or(there.queue, |s| s.queue()),
                     loss: if differs.has("loss") { loss(&differs) } else { there.loss.clone() },
@@ -461,35 +465,4 @@ impl<'a> Reader<'a> {
 
 fn channel(section: &Section<'_>) -> Channel {
     Channel { rate: section.setting("rate").rate(), queue: section.setting("queue").queue(), loss: loss(section) }
-}
-
-/// The field `loss` of a link, direction or channel: a probability or a table.
-fn loss(section: &Section<'_>) -> LossSpec {
-    let Some(value) = section.table.get("loss") else { return LossSpec::None };
-    let Data::Table(table) = &value.data else {
-        return match Kind::Chance.read(&value.data) {
-            Ok(chance) => bernoulli(chance.chance()),
-            Err(_) => {
-                let (found, expected) = (value.data.found(), Kind::Loss.expected());
-                section.wrong("loss", &value.place, Problem::Value { found, expected });
-                LossSpec::None
-            }
-        };
-    };
-    let model = Section::open(section.log, &fields::LOSS, format!("{}loss.", section.prefix), &value.place, table);
-    match model.tag.as_deref() {
-        Some("bit") => LossSpec::Bit(model.setting("rate").chance()),
-        Some("gilbert-elliott") => LossSpec::GilbertElliott {
-            good_to_bad: model.setting("good_to_bad").chance(),
-            bad_to_good: model.setting("bad_to_good").chance(),
-            loss_good: model.setting("loss_good").chance(),
-            loss_bad: model.setting("loss_bad").chance(),
-        },
-        Some("list") => LossSpec::List(model.setting("packets").numbers()),
-        _ => bernoulli(model.setting("rate").chance()),
-    }
-}
-
-fn bernoulli(chance: Chance) -> LossSpec {
-    if chance == Chance::NEVER { LossSpec::None } else { LossSpec::Bernoulli(chance) }
 }

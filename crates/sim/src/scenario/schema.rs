@@ -55,7 +55,7 @@ fn object(shape: &'static Shape) -> Map<String, Value> {
 
 /// True if what the table requires must stand in it. Elsewhere a sweep may give the field instead.
 fn is_whole(shape: &Shape) -> bool {
-    [fields::ROOT.name, fields::LOSS.name].contains(&shape.name)
+    [fields::ROOT.name, fields::LOSS.name, fields::RATE.name].contains(&shape.name)
 }
 
 /// For each value of the tag, the fields that it forbids and those that it needs.
@@ -109,6 +109,10 @@ fn default(kind: &Kind, text: &str) -> Option<Value> {
 
 fn kind(kind: &Kind) -> Value {
     let pattern = |pattern: &str| json!({ "type": "string", "pattern": pattern });
+    let steps = |value: Value| {
+        let step = json!({ "type": "array", "prefixItems": [pattern(SPAN), value], "minItems": 2, "maxItems": 2 });
+        json!({ "type": "array", "items": step, "minItems": 1 })
+    };
     let chance = || json!({ "anyOf": [pattern(CHANCE), { "type": "number", "minimum": 0, "maximum": 1 }] });
     match *kind {
         Kind::Text | Kind::Personality => json!({ "type": "string" }),
@@ -126,7 +130,10 @@ fn kind(kind: &Kind) -> Value {
         Kind::Node => pattern(NAME),
         Kind::Pair => json!({ "type": "array", "items": pattern(NAME), "minItems": 2, "maxItems": 2 }),
         Kind::Queue => pattern(QUEUE),
-        Kind::Loss => json!({ "anyOf": [pattern(CHANCE), chance()["anyOf"][1], { "$ref": "#/$defs/loss" }] }),
+        Kind::Loss => {
+            json!({ "anyOf": [pattern(CHANCE), chance()["anyOf"][1], steps(chance()), { "$ref": "#/$defs/loss" }] })
+        }
+        Kind::Service => json!({ "anyOf": [pattern(RATE), steps(pattern(RATE)), { "$ref": "#/$defs/rate" }] }),
         Kind::Numbers => json!({
             "type": "array",
             "items": { "type": "integer", "minimum": 1 },

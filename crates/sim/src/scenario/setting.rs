@@ -73,7 +73,7 @@ impl Kind {
             .map(Setting::Chance),
             Kind::Queue => queue(text?).map(Setting::Queue),
             Kind::Numbers => numbers(data).map(Setting::Numbers),
-            Kind::Pair | Kind::Loss | Kind::Table(_) | Kind::Named(_) | Kind::Sweep => None,
+            Kind::Pair | Kind::Loss | Kind::Service | Kind::Table(_) | Kind::Named(_) | Kind::Sweep => None,
         }
     }
 
@@ -102,7 +102,16 @@ impl Kind {
             Kind::Queue => {
                 "\"unlimited\", a number of packets such as \"7 packets\", or a size such as \"10KB\"".into()
             }
-            Kind::Loss => format!("{} or a table such as {{ model = \"bit\", rate = 1e-7 }}", quantity::CHANCE),
+            Kind::Loss => format!(
+                "{}, a list of times and probabilities such as [[\"0s\", \"0%\"], [\"5s\", \"2%\"]], or a table such as \
+                 {{ model = \"bit\", rate = 1e-7 }}",
+                quantity::CHANCE
+            ),
+            Kind::Service => format!(
+                "{} (from 1bit/s to 1Tbit/s), a list of times and rates such as [[\"0s\", \"10Mbit/s\"], [\"5s\", \
+                 \"2Mbit/s\"]], or a table such as {{ trace = \"path.up\" }}",
+                quantity::RATE
+            ),
             Kind::Numbers => "a list of different packet numbers from 1 such as [11, 14]".into(),
             Kind::Table(_) => "a table".into(),
             Kind::Named(shape) => format!("a table for each {0}, such as [{0}s.NAME]", shape.name),
@@ -124,7 +133,7 @@ impl Kind {
             Kind::Queue => Setting::Queue(QueueSpec::Unlimited),
             Kind::Numbers => Setting::Numbers(Vec::new()),
             Kind::Text | Kind::Personality | Kind::Node => Setting::Text(String::new()),
-            Kind::Pair | Kind::Loss | Kind::Table(_) | Kind::Named(_) | Kind::Sweep => Setting::Word,
+            Kind::Pair | Kind::Loss | Kind::Service | Kind::Table(_) | Kind::Named(_) | Kind::Sweep => Setting::Word,
         }
     }
 }

@@ -6,7 +6,7 @@ mod published;
 mod registry;
 
 use headend_engine::tcp::personality::Recovery;
-use headend_engine::time::Duration;
+use headend_engine::time::{Duration, Time};
 use headend_engine::units::{Bytes, Chance, Rate};
 
 use super::*;
@@ -107,8 +107,12 @@ fn fields_that_are_left_out_have_their_documented_values() {
     assert_eq!((scenario.title.as_str(), scenario.seed, scenario.runs), ("", 1, 1));
     assert_eq!(scenario.flows[0].kind, FlowKind::Bulk { handshake: true });
     assert_eq!((scenario.flows[0].bytes, scenario.flows[0].count), (None, 1));
-    let expected =
-        Direction { rate: Rate::mbit(10), delay: Duration::ZERO, queue: QueueSpec::Unlimited, loss: LossSpec::None };
+    let expected = Direction {
+        rate: RateSpec::Constant(Rate::mbit(10)),
+        delay: Duration::ZERO,
+        queue: QueueSpec::Unlimited,
+        loss: LossSpec::None,
+    };
     assert_eq!(scenario.links[0].kind, LinkKind::Plain { there: expected.clone(), back: expected });
 }
 
@@ -120,8 +124,51 @@ fn the_other_direction_differs_only_in_what_back_says() {
         ("links.wire.back.rate", "3Mbit/s"),
     ]);
     let LinkKind::Plain { there, back } = &scenario.links[0].kind else { panic!("a plain link") };
-    assert_eq!(*back, Direction { rate: Rate::mbit(3), ..there.clone() });
+    assert_eq!(*back, Direction { rate: RateSpec::Constant(Rate::mbit(3)), ..there.clone() });
     assert_eq!(there.queue, QueueSpec::Packets(100));
+}
+
+#[test]
+fn a_rate_and_a_loss_may_change_at_known_times() {
+    let scenario = small_with(&[
+        ("links.wire.rate", r#"[["0s", "10Mbit/s"], ["1500ms", "2Mbit/s"]]"#),
+        ("links.wire.back.loss", r#"[["0s", 0], ["1s", "3%"], ["2s", 1e-3]]"#),
+    ]);
+    let LinkKind::Plain { there, back } = &scenario.links[0].kind else { panic!("a plain link") };
+    let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
+    let rates = [(at(0), Rate::mbit(10)), (at(1_500), Rate::mbit(2))];
+    assert_eq!((&there.rate, &back.rate), (&RateSpec::Steps(rates.into()), &RateSpec::Steps(rates.into())));
+    let chance = |text| quantity::chance(text).expect("a probability");
+    let chances = [(at(0), Chance::NEVER), (at(1_000), chance("3%")), (at(2_000), chance("0.1%"))];
+    assert_eq!((&there.loss, &back.loss), (&LossSpec::None, &LossSpec::Steps(chances.into())));
+}
+
+#[test]
+fn a_recorded_link_is_read_from_beside_the_scenario_and_serves_in_the_simulator() {
+    let folder = std::env::temp_dir().join(format!("headend-recording-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the files");
+    let path = folder.join("net.toml");
+    std::fs::write(folder.join("path.up"), "1\n4\n4\n6\n").expect("a recording");
+    let text =
+        SMALL.replacen("\"10Mbit/s\"", "{ trace = \"path.up\" }", 1).replacen("rate", "delay = \"3ms\"\nrate", 1);
+    std::fs::write(&path, text).expect("a scenario");
+    let mut document = Document::load(&path).expect("TOML");
+    document.set("flows.f.bytes", "1MB").expect("a field");
+    document.set("duration", "5s").expect("a field");
+    let scenario = document.scenario().unwrap_or_else(|error| panic!("{error}"));
+    let LinkKind::Plain { there, .. } = &scenario.links[0].kind else { panic!("a plain link") };
+    assert_eq!(there.rate, RateSpec::Recorded([1, 4, 4, 6].map(Duration::from_millis).into()));
+    // 6000 B in 6 ms are 8 Mbit/s: a megabyte and its headers take 1.027 s, and the slow start a little.
+    let (outcome, _) = crate::world::World::build(&scenario, 0, false).unwrap().run(0, &|| false).unwrap();
+    let seconds = outcome.flows[0].transfer_ns.expect("it completes") as f64 / 1e9;
+    assert!((1.027..1.2).contains(&seconds), "{seconds} s");
+
+    std::fs::write(folder.join("path.up"), "1\n4\nfour\n").expect("a recording");
+    let error = Document::load(&path).and_then(|document| document.scenario()).expect_err("a mistake").to_string();
+    let place = folder.join("path.up").display().to_string();
+    let expected = "links.wire.rate.trace: found \"four\", expected a whole number of milliseconds";
+    assert_eq!(error, format!("{place}:3: {expected}"));
+    std::fs::remove_dir_all(&folder).expect("it is there");
 }
 
 #[test]

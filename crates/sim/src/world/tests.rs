@@ -9,7 +9,7 @@ use crate::pcapng::tests::tshark;
 use crate::results::FlowRow;
 use crate::scenario::{
     Channel, Direction, Flow, FlowKind, Link as LinkSpec, LinkKind, LossSpec, Node as NodeSpec, NodeKind, QueueSpec,
-    Scenario, Sweep,
+    RateSpec, Scenario, Sweep,
 };
 use crate::trace::Traces;
 
@@ -28,7 +28,12 @@ fn router(name: &str) -> NodeSpec {
 }
 
 fn direction(rate: Rate, delay_ms: u64, loss: LossSpec) -> Direction {
-    Direction { rate, delay: Duration::from_millis(delay_ms), queue: QueueSpec::Unlimited, loss }
+    Direction {
+        rate: RateSpec::Constant(rate),
+        delay: Duration::from_millis(delay_ms),
+        queue: QueueSpec::Unlimited,
+        loss,
+    }
 }
 
 fn link(name: &str, between: [usize; 2], there: Direction, back: Direction) -> LinkSpec {

@@ -6,6 +6,7 @@
 //! | [`Bit`] | if any of its `8 len` bits is wrong |
 //! | [`GilbertElliott`] | with a chance that depends on whether the medium is in its good or its bad state |
 //! | [`List`] | if its number is on the list |
+//! | [`Steps`] | with a chance that changes at known times |
 //!
 //! A model that draws owns its generator, so that adding a link changes no other link's losses.
 
@@ -13,6 +14,7 @@ mod bernoulli;
 mod bit;
 mod gilbert_elliott;
 mod list;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +27,7 @@ pub use bernoulli::Bernoulli;
 pub use bit::Bit;
 pub use gilbert_elliott::GilbertElliott;
 pub use list::List;
+pub use steps::Steps;
 
 /// Decides which packets the medium destroys.
 pub trait Loss: Debug + Send {

@@ -143,3 +143,12 @@ fn a_list_loses_exactly_its_packets() {
     let numbers: Vec<usize> = (1..=20).filter(|n| lost[n - 1]).collect();
     assert_eq!(numbers, [1, 11, 14]);
 }
+
+#[test]
+fn a_chance_that_changes_holds_from_its_time_on() {
+    let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
+    let steps = [(at(0), Chance::NEVER), (at(10), Chance::ALWAYS), (at(20), Chance::NEVER)];
+    let mut loss = Steps::new(steps.into(), Rng::named(1, "loss"));
+    let lost: Vec<bool> = [0, 9, 10, 19, 20, 99].map(|ms| loss.strikes(at(ms), Bytes::new(1_500))).to_vec();
+    assert_eq!(lost, [false, false, true, true, false, false]);
+}

@@ -38,6 +38,29 @@ fn a_wrong_value_is_answered_with_file_line_field_found_and_expected() {
 }
 
 #[test]
+fn a_wrong_step_is_answered_with_what_is_wrong_with_it() {
+    let steps = |list: &str| message("\"10Mbit/s\"", list);
+    let step = "net.toml:8: links.wire.rate: found";
+    assert_eq!(steps("[]"), format!("{step} 0 steps, expected at least one and at most 100000, the first at \"0s\""));
+    assert_eq!(steps(r#"[["1s", "1Mbit/s"]]"#), format!("{step} \"1s\", expected \"0s\" in the first step"));
+    assert_eq!(
+        steps(r#"[["0s", "1Mbit/s"], ["2s", "1Mbit/s"], ["2s", "2Mbit/s"]]"#),
+        format!("{step} \"2s\", expected a time later than that of the step before")
+    );
+    assert_eq!(
+        steps(r#"[["0s", "fast"]]"#),
+        format!("{step} \"fast\", expected a rate such as \"25Mbit/s\" or \"3kbit/s\" (from 1bit/s to 1Tbit/s)")
+    );
+    for no_step in [r#"["0s", "1Mbit/s"]"#, r#"[["0s"]]"#, r#"[["0s", "1Mbit/s", "x"]]"#] {
+        assert!(steps(no_step).contains("expected a time and a value in a step"), "{no_step}: {}", steps(no_step));
+    }
+    assert!(steps("[[5, 5]]").contains("expected a time such as \"20ms\""), "{}", steps("[[5, 5]]"));
+    assert!(steps("17").contains("or a table such as { trace = \"path.up\" }"), "{}", steps("17"));
+    let missing = steps("{ trace = \"no-such-file\" }");
+    assert!(missing.starts_with("net.toml:8: links.wire.rate.trace: found no-such-file (No such file"), "{missing}");
+}
+
+#[test]
 fn a_wrong_field_is_answered_with_the_nearest_and_all_that_are_allowed() {
     assert_eq!(
         message("rate =", "dealy = \"1ms\"\nrate ="),

@@ -100,6 +100,9 @@ fn refused(root: &Value, schema: &Value, value: &Value) -> Option<String> {
                 .as_object()
                 .is_none_or(|object| object.keys().all(|name| passes(rule, &Value::from(name.as_str())))),
             "items" => value.as_array().is_none_or(|items| items.iter().all(|item| passes(rule, item))),
+            "prefixItems" => {
+                value.as_array().is_none_or(|items| all(rule).iter().zip(items).all(|(rule, item)| passes(rule, item)))
+            }
             "minItems" => value.as_array().is_none_or(|items| items.len() as u64 >= rule.as_u64().expect("a number")),
             "maxItems" => value.as_array().is_none_or(|items| items.len() as u64 <= rule.as_u64().expect("a number")),
             "uniqueItems" => value
