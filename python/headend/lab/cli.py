@@ -85,7 +85,8 @@ def _write(out: Path, command: str, started: str, elapsed_s: float, files: list[
     except (ComparisonError, OSError, FolderError) as error:
         _fail(str(error))
     for claim in study.claims():
-        typer.echo(f"{claim.id}: {claim.measured}, goal {claim.published}: {claim.verdict}")
+        verdict = "met" if claim.verdict == "reproduced" else "missed"
+        typer.echo(f"{claim.id}: {claim.measured}, goal {claim.published}: {verdict}")
     typer.echo(written)
 
 

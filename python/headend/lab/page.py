@@ -310,14 +310,15 @@ def _windows(comparisons: Sequence[Comparison], command: str, seed: int) -> Figu
 
 def _table(rows: Sequence[Row], command: str, seed: int) -> FigureResult:
     heading = (
-        "| scenario | Linux [Mbit/s] | simulator | difference | RTT p50 [ms] | simulator | retransmits | simulator "
-        "| time-outs | simulator |"
+        "| network | setting | Linux [Mbit/s] | simulator | difference | RTT p50 [ms] | simulator "
+        "| retransmits | simulator | time-outs | simulator |"
     )
-    lines = [heading, "|---" + "|---:" * 9 + "|"]
+    lines = [heading, "|---" * 2 + "|---:" * 9 + "|"]
     for row in sorted(rows, key=_size, reverse=True):
         difference = f"{row.difference():+.1f}%" if math.isfinite(row.difference()) else "-"
         cells = [
-            row.name + (" (late)" if row.strained else ""),
+            _unbroken(row.title),
+            _unbroken(", ".join(row.settings.values()) + (" (late)" if row.strained else "")),
             *(f"{side['goodput'] / 1e6:.3g}" for side in (row.linux, row.sim)),
             difference,
             *(f"{1e3 * side['rtt_p50']:.4g}" for side in (row.linux, row.sim)),
@@ -326,7 +327,7 @@ def _table(rows: Sequence[Row], command: str, seed: int) -> FigureResult:
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return FigureResult(
-        id="table",
+        id="fig6",
         title="All scenarios",
         caption="Means over the runs, the farthest apart first. Marked (late): the machine did not keep up in a run.",
         section="",
@@ -337,3 +338,8 @@ def _table(rows: Sequence[Row], command: str, seed: int) -> FigureResult:
         command=command,
         seed=seed,
     )
+
+
+def _unbroken(text: str) -> str:
+    """On one line, however narrow the column."""
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
