@@ -341,9 +341,10 @@ impl Sender {
         if last && (resend || idle || !self.more && (self.closing || !self.nagle)) {
             return true;
         }
-        // The peer's buffer is smaller than a segment: half of the largest window it ever offered is worth sending.
         let offered = self.flight.edge - start;
-        offered <= len && len >= (self.window_max / 2).max(1)
+        // What left in a sliver before must be able to leave again. Otherwise the peer's buffer may be smaller than a
+        // segment: half of the largest window it ever offered is worth sending.
+        offered <= len && (resend || len >= (self.window_max / 2).max(1))
     }
 
     fn account(&mut self, now: Time, piece: Piece) {

@@ -182,6 +182,15 @@ fn a_sliver_that_does_not_grow_is_filled_after_a_second() {
 }
 
 #[test]
+fn a_sliver_that_was_lost_is_sent_again() {
+    let mut bench = Bench::client_of(&plain(), syn_ack().offers(4_000));
+    bench.write(4_000);
+    bench.hear(ack(4_001).offers(300));
+    bench.tcp.write(Bytes::new(2_000));
+    assert_eq!(bench.until(ms(2_200)), ["1100ms: 4001:4301 ack 1", "2100ms: 4001:4301 ack 1"]);
+}
+
+#[test]
 fn a_window_that_opens_ends_the_probing() {
     let mut bench = Bench::client_of(&plain(), syn_ack().offers(4_000));
     bench.write(4_000);
