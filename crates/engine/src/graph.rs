@@ -133,14 +133,21 @@ impl<N: Node> Graph<N> {
         }
     }
 
+    /// Hands a packet over; true if its receiver is to be polled at once.
     #[inline]
-    fn deliver(&mut self, now: Time, to: u32, into: Port, packet: &Packet) {
+    fn deliver(&mut self, now: Time, to: u32, into: Port, packet: &Packet) -> bool {
         let node = &mut self.nodes[to as usize];
         node.receive(now, into, packet);
         match node.quiet_until(now) {
             // If it is to be polled all the same, that will set it again.
-            wake @ Some(_) => self.wakes.set(to as usize, wake),
-            None => self.touch(to),
+            wake @ Some(_) => {
+                self.wakes.set(to as usize, wake);
+                false
+            }
+            None => {
+                self.touch(to);
+                true
+            }
         }
     }
 
@@ -182,7 +189,14 @@ impl<N: Node> Graph<N> {
                     Step::Send(port, packet) => {
                         let quiet = node.quiet_until(now);
                         match self.destination(index, *port, packet) {
-                            Ok((to, into)) => self.deliver(now, to, into, packet),
+                            Ok((to, into)) => {
+                                if self.deliver(now, to, into, packet) {
+                                    // What the packet sets off comes before what else this node sends now: a host
+                                    // answers each of two packets, and not both with one acknowledgement.
+                                    self.touch(index as u32);
+                                    break;
+                                }
+                            }
                             Err(outer) => {
                                 // This node goes on next time, before those that it has touched.
                                 self.touched.insert(self.polled, index as u32);
