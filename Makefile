@@ -49,7 +49,7 @@ bench: bench-packages native ## packages per CPU second, instructions per packet
 	@$(PYTHON) bench/run.py --binary $(TARGET)/release/headend --out $(OUT)/bench.json
 
 .PHONY: bench-lab
-bench-lab: build-packages ## as root: how exact and how fast the emulator is, beside the kernel's own forwarding
+bench-lab: bench-packages ## as root: how exact and how fast the emulator is, beside the kernel's own forwarding
 	@cargo bench --quiet --locked -p headend-host --bench emulator -- --json $(abspath $(OUT))/bench-lab.json
 
 .PHONY: fuzz

@@ -3,6 +3,8 @@
 
 #[cfg(target_os = "linux")]
 mod compare;
+#[cfg(target_os = "linux")]
+mod emulate;
 mod failure;
 #[cfg(target_os = "linux")]
 mod lab;
@@ -32,6 +34,8 @@ struct Arguments {
 enum Command {
     Sim(sim::Arguments),
     #[cfg(target_os = "linux")]
+    Emulate(emulate::Arguments),
+    #[cfg(target_os = "linux")]
     Lab(lab::Arguments),
     #[cfg(target_os = "linux")]
     Compare(compare::Arguments),
@@ -52,6 +56,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::try_parse().unwrap_or_else(|error| with_useful_tips(error).exit());
     let outcome = match arguments.command {
         Command::Sim(arguments) => sim::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Emulate(arguments) => emulate::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Lab(arguments) => lab::run(&arguments),
         #[cfg(target_os = "linux")]

@@ -10,6 +10,7 @@ pub mod device;
 mod error;
 mod netlink;
 pub mod netns;
+pub mod packet;
 pub mod personality;
 pub mod privilege;
 pub mod reactor;

@@ -24,7 +24,7 @@ use crate::error::Error;
 
 pub use address::{Addresses, Attachment, Destination};
 use buffers::Buffers;
-pub use linux::{Devices, Stop};
+pub use linux::{Devices, Gate, Stop};
 pub use report::{Lateness, Limits, PortCounts, Report, Strain};
 
 /// Packets read from a device before the others have their turn.
@@ -44,6 +44,11 @@ pub trait Outside {
 
     /// Gives a packet to the device at `port`; false if it would not take it.
     fn write(&mut self, port: Port, packet: &[u8]) -> Result<bool, Error>;
+
+    /// Bytes before each packet that no link counts: of an Ethernet frame, for instance.
+    fn header_bytes(&self) -> usize {
+        0
+    }
 
     /// Packets that devices have dropped so far because nobody read them in time.
     fn dropped(&mut self) -> Result<u64, Error>;
@@ -175,7 +180,14 @@ impl<N: Node> Reactor<N> {
             return Ok(false);
         };
         let arrived = outside.now();
-        let bytes = &self.buffers.bytes(id)[..len];
+        let header = outside.header_bytes();
+        if len <= header {
+            // Shorter than any frame: nothing to carry.
+            self.books.stray(port);
+            self.buffers.put_back(id);
+            return Ok(true);
+        }
+        let bytes = &self.buffers.bytes(id)[header..len];
         if let Some(tap) = &mut self.tap {
             tap.packet(arrived, port, true, bytes);
         }
@@ -185,9 +197,10 @@ impl<N: Node> Reactor<N> {
             self.buffers.put_back(id);
             return Ok(true);
         };
-        self.books.entered(port, len);
+        let counted = bytes.len();
+        self.books.entered(port, counted);
         let end = |node| Endpoint { node, port: 0 };
-        let packet = Packet { id, src: end(attachment.node), dst: end(to), len: len as u32, body: Body::Opaque };
+        let packet = Packet { id, src: end(attachment.node), dst: end(to), len: counted as u32, body: Body::Opaque };
         self.buffers.set_len(id, len);
         self.advance_before(arrived, outside)?;
         self.now = self.now.max(arrived);
@@ -227,6 +240,7 @@ impl<N: Node> Reactor<N> {
             Some(Some(_)) => outside.write(port, bytes)?,
             _ => false,
         };
+        let bytes = &bytes[outside.header_bytes()..];
         if let Some(tap) = &mut self.tap {
             tap.packet(now, port, false, bytes);
         }

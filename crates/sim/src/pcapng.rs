@@ -1,5 +1,6 @@
 //! Captures that Wireshark reads: pcapng (draft-ietf-opsawg-pcapng) with IPv4 and TCP headers made from what the engine
-//! knows. Payload is zeros, and only its first `snap_len` bytes are stored; the original length is right.
+//! knows. Payload is zeros, and only its first `snap_len` bytes are stored; the original length is right. Or with real
+//! bytes, where somebody has them.
 
 use headend_engine::packet::{Body, Endpoint, Packet};
 use headend_engine::tcp::segment::{Options, Segment};
@@ -40,13 +41,31 @@ impl Capture {
         frame.clear();
         let original = emit(&mut frame, packet, segment);
         frame.resize(original.min(self.snap_len), 0);
-        let nanos = time.as_nanos();
-        // s4.3, Enhanced Packet Block.
-        self.block(6, |out| {
-            u32s(out, &[0, (nanos >> 32) as u32, nanos as u32, frame.len() as u32, original as u32]);
-            padded(out, &frame);
-        });
+        self.packet_block(time.as_nanos(), &frame, original);
         self.scratch = frame;
+    }
+
+    /// Adds an IP packet that passed at `nanos`, of which these are the bytes.
+    pub fn record_bytes(&mut self, nanos: u64, packet: &[u8]) {
+        self.packet_block(nanos, &packet[..packet.len().min(self.snap_len)], packet.len());
+    }
+
+    /// Bytes that [`take_bytes`](Capture::take_bytes) would return.
+    pub fn bytes_held(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// What was added since the last call, to be written on.
+    pub fn take_bytes(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// s4.3, Enhanced Packet Block.
+    fn packet_block(&mut self, nanos: u64, stored: &[u8], original: usize) {
+        self.block(6, |out| {
+            u32s(out, &[0, (nanos >> 32) as u32, nanos as u32, stored.len() as u32, original as u32]);
+            padded(out, stored);
+        });
     }
 
     /// The file.

@@ -1,7 +1,7 @@
-//! A reactor's outside on Linux: the monotonic clock, TUN devices, and an eventfd that says stop.
+//! A reactor's outside on Linux: the monotonic clock, TUN devices or interfaces, and an eventfd that says stop.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use super::{Outside, Woken};
 use crate::clock::Monotonic;
 use crate::error::{During, Error};
+use crate::packet::{HEADER_BYTES, Interface};
 use crate::tun::Tun;
 
 /// No sleep ends earlier than this before its deadline, however late the machine usually is: what is left costs
@@ -24,7 +25,8 @@ const EARLY_NS_MAX: u64 = 60_000;
 pub struct Devices {
     clock: Monotonic,
     /// By port.
-    tuns: Vec<Option<Tun>>,
+    gates: Vec<Option<Gate>>,
+    header_bytes: usize,
     /// What to wait for: first `stop`, then the device of each port; -1 where there is none, which waits for nothing. A
     /// device that may have packets, as far as is known, says so in `revents`.
     waits: Vec<libc::pollfd>,
@@ -33,6 +35,59 @@ pub struct Devices {
     usually_late_ns: u64,
     /// Keeps the descriptor open that the first of `waits` names.
     _stop: Stop,
+}
+
+/// Where packets come in and go out.
+#[derive(Debug)]
+pub enum Gate {
+    /// A device of our own: IP packets.
+    Tun(Tun),
+    /// An interface that is there anyway: Ethernet frames.
+    Interface(Interface),
+}
+
+impl Gate {
+    fn name(&self) -> &str {
+        match self {
+            Gate::Tun(tun) => tun.name(),
+            Gate::Interface(interface) => &interface.device().name,
+        }
+    }
+
+    fn header_bytes(&self) -> usize {
+        match self {
+            Gate::Tun(_) => 0,
+            Gate::Interface(_) => HEADER_BYTES,
+        }
+    }
+
+    fn dropped(&mut self) -> Result<u64, Error> {
+        match self {
+            Gate::Tun(tun) => tun.counters().map(|counters| counters.tx_dropped + counters.rx_dropped),
+            Gate::Interface(interface) => interface.dropped(),
+        }
+    }
+}
+
+impl AsFd for Gate {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Gate::Tun(tun) => tun.as_fd(),
+            Gate::Interface(interface) => interface.as_fd(),
+        }
+    }
+}
+
+impl From<Tun> for Gate {
+    fn from(tun: Tun) -> Gate {
+        Gate::Tun(tun)
+    }
+}
+
+impl From<Interface> for Gate {
+    fn from(interface: Interface) -> Gate {
+        Gate::Interface(interface)
+    }
 }
 
 /// Stops a reactor, from any thread.
@@ -56,11 +111,17 @@ impl Stop {
 
 impl Devices {
     /// These devices, by the port of the node that each is at, until `stop` is used. The clock shows zero now.
-    pub fn new(tuns: Vec<Option<Tun>>, stop: Stop) -> Devices {
+    ///
+    /// # Panics
+    /// If some are of one kind and some of another: a packet without a frame cannot leave in one.
+    pub fn new<G: Into<Gate>>(gates: Vec<Option<G>>, stop: Stop) -> Devices {
+        let gates: Vec<Option<Gate>> = gates.into_iter().map(|gate| gate.map(Into::into)).collect();
+        let header_bytes = gates.iter().flatten().map(Gate::header_bytes).next().unwrap_or(0);
+        assert!(gates.iter().flatten().all(|gate| gate.header_bytes() == header_bytes), "all gates are of one kind");
         let wait = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let mut waits = vec![wait(stop.0.as_raw_fd())];
-        waits.extend(tuns.iter().map(|tun| wait(tun.as_ref().map_or(-1, |tun| tun.as_fd().as_raw_fd()))));
-        Devices { clock: Monotonic::new(), tuns, waits, usually_late_ns: 0, _stop: stop }
+        waits.extend(gates.iter().map(|gate| wait(gate.as_ref().map_or(-1, |gate| gate.as_fd().as_raw_fd()))));
+        Devices { clock: Monotonic::new(), gates, header_bytes, waits, usually_late_ns: 0, _stop: stop }
     }
 
     /// Looks for packets and the stop, for so long; how many descriptors have something.
@@ -100,8 +161,8 @@ impl Devices {
     }
 
     /// The device at `port`.
-    fn tun(&mut self, port: Port) -> &mut Tun {
-        self.tuns[usize::from(port.0)].as_mut().expect("a reactor uses only ports with devices")
+    fn gate(&self, port: Port) -> &Gate {
+        self.gates[usize::from(port.0)].as_ref().expect("a reactor uses only ports with devices")
     }
 }
 
@@ -136,32 +197,41 @@ impl Outside for Devices {
         if self.waits[index].revents == 0 {
             return Ok(None);
         }
-        let tun = self.tun(port);
-        match rustix::io::read(&*tun, buffer) {
+        match rustix::io::read(self.gate(port), buffer) {
             Ok(len) => Ok(Some(len)),
             Err(Errno::AGAIN) => {
                 self.waits[index].revents = 0;
                 Ok(None)
             }
-            Err(error) => Err(Error::new(format!("read from {}", self.tun(port).name()), error)),
+            Err(error) => Err(Error::new(format!("read from {}", self.gate(port).name()), error)),
         }
     }
 
     fn write(&mut self, port: Port, packet: &[u8]) -> Result<bool, Error> {
-        let tun = self.tun(port);
-        match rustix::io::write(tun, packet) {
+        match rustix::io::write(self.gate(port), packet) {
             Ok(_) => Ok(true),
-            // The interface is down, or has no memory: to the packet it is all the same.
-            Err(Errno::IO | Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::INVAL) => Ok(false),
-            Err(error) => Err(Error::new(format!("write to {}", self.tun(port).name()), error)),
+            // The interface is down or has no room, or the packet is too long for it: to the packet it is all the same.
+            Err(
+                Errno::IO
+                | Errno::AGAIN
+                | Errno::NOBUFS
+                | Errno::NOMEM
+                | Errno::INVAL
+                | Errno::NETDOWN
+                | Errno::MSGSIZE,
+            ) => Ok(false),
+            Err(error) => Err(Error::new(format!("write to {}", self.gate(port).name()), error)),
         }
+    }
+
+    fn header_bytes(&self) -> usize {
+        self.header_bytes
     }
 
     fn dropped(&mut self) -> Result<u64, Error> {
         let mut dropped = 0;
-        for tun in self.tuns.iter_mut().flatten() {
-            let counters = tun.counters()?;
-            dropped += counters.tx_dropped + counters.rx_dropped;
+        for gate in self.gates.iter_mut().flatten() {
+            dropped += gate.dropped()?;
         }
         Ok(dropped)
     }

@@ -1,0 +1,181 @@
+//! `headend emulate`
+
+mod capture;
+mod ends;
+mod meter;
+
+use std::ops::ControlFlow;
+use std::panic;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration as StdDuration, Instant};
+
+use clap::{ArgGroup, Args, ValueEnum};
+
+use headend_engine::time::Duration;
+use headend_host::reactor::{Devices, Limits, Reactor, Report, Stop};
+use headend_host::{Error, clock};
+use headend_sim::network::Network;
+use headend_sim::scenario::quantity;
+
+use crate::failure::Failure;
+use crate::request::Request;
+use crate::sim;
+
+use capture::Recorder;
+use ends::{Ends, Side};
+use meter::{Meter, Sample};
+
+/// Run the links of a scenario in real time between two namespaces or interfaces of this machine
+#[derive(Args, Debug)]
+#[command(
+    group = ArgGroup::new("ends").required(true),
+    after_help = "Examples:\n  \
+    headend emulate scenarios/hfc.toml --between headend-end subscriber\n  \
+    headend emulate scenarios/dumbbell.toml --between s0=left r0=right --duration 60s --format json\n  \
+    headend emulate scenarios/hfc.toml --interfaces eth1 eth2 --pcap captures\n\n\
+    The scenario's flows are not run: whatever the two sides send is what crosses.\n\
+    Exit codes: 0, after Ctrl-C as well; 2 for a wrong request; 1 for a failure."
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    request: Request,
+
+    /// The namespaces in the places of two hosts, as `ip netns` names them; NODE= says of which, if there are more
+    #[arg(long, num_args = 2, value_names = ["[NODE=]NAMESPACE", "[NODE=]NAMESPACE"], group = "ends")]
+    between: Vec<String>,
+
+    /// The Ethernet interfaces towards what is in the places of two hosts
+    #[arg(long, num_args = 2, value_names = ["[NODE=]INTERFACE", "[NODE=]INTERFACE"], group = "ends")]
+    interfaces: Vec<String>,
+
+    /// Addresses of the devices that are made in the namespaces
+    #[arg(
+        long,
+        num_args = 2,
+        value_names = ["ADDRESS/LENGTH", "ADDRESS/LENGTH"],
+        default_values = ["10.83.0.1/24", "10.83.0.2/24"],
+        conflicts_with = "interfaces"
+    )]
+    addresses: Vec<String>,
+
+    /// Name of the devices that are made in the namespaces
+    #[arg(long, value_name = "NAME", default_value = "headend", conflicts_with = "interfaces")]
+    device: String,
+
+    /// Longest packet, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1_500, value_parser = clap::value_parser!(u32).range(576..=65_535))]
+    mtu: u32,
+
+    /// Stop after this time, such as 60s [default: at Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    duration: Option<Duration>,
+
+    /// Form of the report of each second on stdout
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// Record what passes each side: a pcapng file for each in this folder
+    #[arg(long, value_name = "DIR")]
+    pcap: Option<PathBuf>,
+
+    /// Bytes of a packet that a record keeps
+    #[arg(long, value_name = "BYTES", default_value_t = 65_535, requires = "pcap")]
+    snap_len: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Table,
+    /// A JSON object on each line
+    Json,
+}
+
+/// Between two reports.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Between two looks at whether to stop.
+const LOOK_EVERY: StdDuration = StdDuration::from_millis(100);
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let stopped = sim::stop_on_signals(false)?;
+    let (_, points) = arguments.request.read()?;
+    let [point] = points.as_slice() else {
+        let text =
+            format!("the scenario sweeps over {} points; choose one with --set, and leave out [sweep]", points.len());
+        return Err(Failure::Wrong(text));
+    };
+    let network = Network::outside(&point.scenario, 0);
+    let Ends { gates, attachments, sides } = ends::open(arguments, &network)?;
+    let stop = Stop::new()?;
+    let devices = Devices::new(gates, stop.clone());
+    let mut reactor = Reactor::new(network, attachments, Limits::for_mtu(arguments.mtu + ends::FRAME_BYTES));
+    let writer = match &arguments.pcap {
+        Some(folder) => {
+            let (recorder, writer) = Recorder::start(folder, &sides, arguments.snap_len, devices.clock())?;
+            reactor.tap(Box::new(recorder));
+            Some(writer)
+        }
+        None => None,
+    };
+    let mut meter = Meter::new(arguments.format, reactor.node());
+    meter.start(&sides)?;
+
+    let (sender, samples) = mpsc::channel();
+    let driver = thread::spawn(move || drive(reactor, devices, &sender));
+    let printed = watch(&samples, &mut meter, arguments.duration, &stopped);
+    stop.stop();
+    let driven = driver.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
+    let unwritten = writer.map(capture::Writer::finish).transpose();
+    driven?;
+    // The last report is made after everything has stopped.
+    for sample in samples.try_iter() {
+        meter.note(&sample);
+    }
+    printed?;
+    meter.summary(unwritten?.unwrap_or(0))
+}
+
+/// The reactor's thread: until it is stopped, or fails.
+fn drive(mut reactor: Reactor<Network>, mut devices: Devices, samples: &mpsc::Sender<Sample>) -> Result<(), Error> {
+    let is_urgent = clock::wake_on_time().is_ok();
+    reactor.run(&mut devices, INTERVAL, &mut |network: &mut Network, report: &Report| {
+        // Whoever reads them may have gone: then it is about to say stop.
+        let _ = samples.send(Sample::of(network, report, is_urgent));
+        ControlFlow::Continue(())
+    })
+}
+
+/// Prints what the driver reports, until time is up, or somebody wants to stop, or the driver has ended.
+fn watch(
+    samples: &Receiver<Sample>,
+    meter: &mut Meter,
+    duration: Option<Duration>,
+    stopped: &AtomicBool,
+) -> Result<(), Failure> {
+    let start = Instant::now();
+    let end = duration.map(|duration| StdDuration::from_nanos(duration.as_nanos()));
+    loop {
+        let left = end.map_or(LOOK_EVERY, |end| end.saturating_sub(start.elapsed()));
+        if stopped.load(Ordering::Relaxed) || left.is_zero() {
+            return Ok(());
+        }
+        match samples.recv_timeout(left.min(LOOK_EVERY)) {
+            Ok(sample) => meter.show(&sample)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    let span = quantity::span(text).filter(|&span| span > Duration::ZERO);
+    span.ok_or_else(|| format!("expected {} longer than none", quantity::SPAN))
+}
+
+/// One side as messages and files call it.
+fn name(side: &Side) -> String {
+    format!("{} ({})", side.node, side.place)
+}

@@ -1,0 +1,207 @@
+//! What is at the two ends of the emulated network: devices made in namespaces, or interfaces that are there.
+
+use std::net::Ipv4Addr;
+
+use headend_engine::node::Port;
+use headend_host::netns::{self, Namespace};
+use headend_host::packet::{HEADER_BYTES, Interface};
+use headend_host::privilege;
+use headend_host::reactor::{Attachment, Destination, Gate};
+use headend_host::tun::{Setup, Tun};
+use headend_sim::network::Network;
+
+use super::Arguments;
+use crate::failure::Failure;
+
+/// Of an Ethernet frame, besides the packet.
+pub(super) const FRAME_BYTES: u32 = HEADER_BYTES as u32;
+
+/// Both ends, as the reactor takes them: by port.
+pub(super) struct Ends {
+    pub(super) gates: Vec<Option<Gate>>,
+    pub(super) attachments: Vec<Option<Attachment>>,
+    pub(super) sides: [Side; 2],
+}
+
+/// One end.
+#[derive(Clone, Debug)]
+pub(super) struct Side {
+    /// The scenario's host whose place it takes.
+    pub(super) node: String,
+    /// The namespace or interface that takes it, and the address there.
+    pub(super) place: String,
+    pub(super) port: Port,
+}
+
+/// Opens both ends.
+pub(super) fn open(arguments: &Arguments, network: &Network) -> Result<Ends, Failure> {
+    let (option, asked) = match arguments.between.as_slice() {
+        [] => ("--interfaces", &arguments.interfaces),
+        between => ("--between", &between.to_vec()),
+    };
+    let asked: Vec<(Option<&str>, &str)> = asked.iter().map(|text| end(text)).collect();
+    let &[first, second] = asked.as_slice() else { unreachable!("the option takes two values") };
+    if first.1 == second.1 {
+        return Err(Failure::Wrong(format!("{option}: both ends are {}, and a path has two", first.1)));
+    }
+    let nodes = nodes(option, [first.0, second.0], network)?;
+    let (gates, places): (Vec<Gate>, Vec<String>) = match arguments.between.is_empty() {
+        true => [first.1, second.1].into_iter().map(interface).collect::<Result<Vec<_>, _>>()?,
+        false => tuns(arguments, [first.1, second.1])?,
+    }
+    .into_iter()
+    .unzip();
+
+    let ports = nodes.map(|node| network.port(node).expect("hosts have a port"));
+    let count = ports.iter().map(|port| usize::from(port.0) + 1).max().unwrap_or(0);
+    let mut ends = Ends {
+        gates: (0..count).map(|_| None).collect(),
+        attachments: vec![None; count],
+        sides: [0, 1].map(|i| Side {
+            node: network.nodes()[nodes[i]].clone(),
+            place: places[i].clone(),
+            port: ports[i],
+        }),
+    };
+    for (i, gate) in gates.into_iter().enumerate() {
+        let number = |node: usize| u16::try_from(node).expect("a network has at most 65536 nodes");
+        let port = usize::from(ports[i].0);
+        ends.gates[port] = Some(gate);
+        ends.attachments[port] =
+            Some(Attachment { node: number(nodes[i]), to: Destination::Always(number(nodes[1 - i])) });
+    }
+    Ok(ends)
+}
+
+/// `[NODE=]PLACE`
+fn end(text: &str) -> (Option<&str>, &str) {
+    text.split_once('=').map_or((None, text), |(node, place)| (Some(node), place))
+}
+
+/// The two hosts between which it is: as named, and the two that there are where none is named.
+fn nodes(option: &str, named: [Option<&str>; 2], network: &Network) -> Result<[usize; 2], Failure> {
+    let hosts: Vec<usize> = (0..network.nodes().len()).filter(|&node| network.port(node).is_some()).collect();
+    let name = |node: usize| network.nodes()[node].as_str();
+    let listed = || hosts.iter().map(|&node| name(node)).collect::<Vec<_>>().join(", ");
+    let wrong = |text: String| Failure::Wrong(format!("{option}: {text}; hosts: {}", listed()));
+    let mut found = [None; 2];
+    for (found, named) in found.iter_mut().zip(named) {
+        let Some(named) = named else { continue };
+        let node = hosts.iter().copied().find(|&node| name(node) == named);
+        *found = Some(node.ok_or_else(|| wrong(format!("the scenario has no host {named}")))?);
+    }
+    let nodes = match (found, hosts.as_slice()) {
+        ([Some(first), Some(second)], _) if first != second => [first, second],
+        ([Some(first), Some(_)], _) => return Err(wrong(format!("both ends are in the place of {}", name(first)))),
+        ([None, None], &[first, second]) => [first, second],
+        ([Some(one), None], &[first, second]) => [one, if one == first { second } else { first }],
+        ([None, Some(one)], &[first, second]) => [if one == first { second } else { first }, one],
+        _ => {
+            let example = format!("{option} {0}=ONE {1}=OTHER", name(hosts[0]), name(hosts[hosts.len() - 1]));
+            return Err(wrong(format!("say in the places of which two hosts, as in {example}")));
+        }
+    };
+    for [from, to] in [nodes, [nodes[1], nodes[0]]] {
+        if !network.reaches(from, to) {
+            return Err(wrong(format!("no links lead from {} to {} through routers alone", name(from), name(to))));
+        }
+    }
+    Ok(nodes)
+}
+
+/// A device in each of two namespaces.
+fn tuns(arguments: &Arguments, namespaces: [&str; 2]) -> Result<Vec<(Gate, String)>, Failure> {
+    let missing = privilege::missing();
+    if !missing.is_empty() {
+        return Err(Failure::Wrong(format!(
+            "headend emulate makes devices, and this process lacks {}; run it as root, or simulate: headend sim {}",
+            missing.join("; "),
+            arguments.request.file.display()
+        )));
+    }
+    let mut gates = Vec::new();
+    for (name, text) in namespaces.into_iter().zip(&arguments.addresses) {
+        let address = address(text)?;
+        if !netns::names()?.iter().any(|known| known == name) {
+            return Err(Failure::Wrong(format!("there is no namespace {name}; make it with: ip netns add {name}")));
+        }
+        let namespace = Namespace::open(name)?;
+        let tun = Tun::create(Some(&namespace), &Setup::new(&arguments.device, vec![address], arguments.mtu))?;
+        gates.push((Gate::from(tun), format!("namespace {name}, device {}, {text}", arguments.device)));
+    }
+    Ok(gates)
+}
+
+fn interface(name: &str) -> Result<(Gate, String), Failure> {
+    Ok((Gate::from(Interface::open(name)?), format!("interface {name}")))
+}
+
+/// `10.83.0.1/24`
+fn address(text: &str) -> Result<(Ipv4Addr, u8), Failure> {
+    let parts = text.split_once('/').and_then(|(address, length)| Some((address.parse().ok()?, length.parse().ok()?)));
+    parts.filter(|&(_, length)| length <= 32).ok_or_else(|| {
+        let text = format!("--addresses: found {text:?}, expected an IPv4 address and a length such as 10.83.0.1/24");
+        Failure::Wrong(text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use headend_sim::scenario::Scenario;
+
+    use super::*;
+
+    const NETWORK: &str = r#"
+        [nodes.a]
+        [nodes.r]
+        kind = "router"
+        [nodes.b]
+        [nodes.c]
+        [links.ar]
+        between = ["a", "r"]
+        rate = "1Mbit/s"
+        [links.rb]
+        between = ["r", "b"]
+        rate = "1Mbit/s"
+        [flows.f]
+        from = "a"
+        to = "b"
+    "#;
+
+    fn resolve(text: &str, named: [Option<&str>; 2]) -> Result<[usize; 2], String> {
+        let network = Network::outside(&Scenario::parse("net.toml", text).expect("a scenario"), 0);
+        nodes("--between", named, &network).map_err(|failure| failure.message().expect("a reason").to_owned())
+    }
+
+    #[test]
+    fn of_two_hosts_none_or_one_need_be_named() {
+        let two = NETWORK.replace("[nodes.c]", "");
+        assert_eq!(resolve(&two, [None, None]), Ok([0, 2]));
+        assert_eq!(resolve(&two, [Some("b"), None]), Ok([2, 0]));
+        assert_eq!(resolve(&two, [None, Some("a")]), Ok([2, 0]));
+        assert_eq!(resolve(&two, [Some("b"), Some("a")]), Ok([2, 0]));
+    }
+
+    #[test]
+    fn what_cannot_be_two_ends_of_a_path_is_refused_with_the_reason() {
+        let wrong = |named| resolve(NETWORK, named).expect_err("no path");
+        assert_eq!(
+            wrong([None, None]),
+            "--between: say in the places of which two hosts, as in --between a=ONE c=OTHER; hosts: a, b, c"
+        );
+        assert_eq!(wrong([Some("r"), Some("b")]), "--between: the scenario has no host r; hosts: a, b, c");
+        assert_eq!(wrong([Some("b"), Some("b")]), "--between: both ends are in the place of b; hosts: a, b, c");
+        assert_eq!(
+            wrong([Some("a"), Some("c")]),
+            "--between: no links lead from a to c through routers alone; hosts: a, b, c"
+        );
+    }
+
+    #[test]
+    fn addresses_have_a_length() {
+        assert_eq!(address("10.83.0.1/24").ok(), Some((Ipv4Addr::new(10, 83, 0, 1), 24)));
+        for text in ["10.83.0.1", "10.83.0.1/33", "10.83.0/24", "/24", "fd00::1/64"] {
+            assert!(address(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! `headend emulate` as a person uses it, between namespaces made for the purpose: these tests need root and say so
+//! where they are skipped.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration as Wall;
+
+use headend_host::Netlink;
+use headend_host::device::Device;
+use headend_host::netns::{self, Namespace};
+use headend_host::privilege;
+use serde_json::Value;
+
+/// 10 Mbit/s and 10 ms one way; the other way a tenth is lost.
+const SCENARIO: &str = r#"
+    [nodes.server]
+    [nodes.pc]
+    [links.path]
+    between = ["server", "pc"]
+    rate = "10Mbit/s"
+    delay = "10ms"
+    queue = "50 packets"
+    back = { loss = { model = "list", packets = [3, 5, 7] } }
+    [flows.f]
+    from = "server"
+    to = "pc"
+"#;
+
+/// A namespace of this test process, which goes when the test ends, however it ends.
+struct Made(Namespace);
+
+impl Made {
+    fn new(of: &str) -> Made {
+        Made(Namespace::create(&format!("headend-test-{}-{of}", std::process::id())).expect("root makes namespaces"))
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn socket(&self, address: &str) -> UdpSocket {
+        let bound = self.0.run(|| UdpSocket::bind((address, 7_000))).expect("the namespace is there");
+        let socket = bound.expect("the device has the address");
+        socket.set_read_timeout(Some(Wall::from_secs(5))).expect("a time-out is allowed");
+        socket
+    }
+
+    fn devices(&self) -> Vec<String> {
+        let find = || Netlink::open().and_then(|mut netlink| Device::all(&mut netlink));
+        let devices = self.0.run(find).and_then(|devices| devices).expect("devices can be listed");
+        devices.into_iter().map(|device| device.name).collect()
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        netns::remove(self.0.name()).expect("a namespace of this test can be removed");
+    }
+}
+
+/// An emulator under way; killed when the test ends before it.
+struct Emulator {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Emulator {
+    /// Starts one with JSON on its output, and waits until its devices are there.
+    fn start(folder: &Path, a: &Made, b: &Made, more: &[&str]) -> Emulator {
+        let scenario = folder.join("net.toml");
+        fs::write(&scenario, SCENARIO).expect("a scenario");
+        let mut command = headend();
+        command.arg("emulate").arg(&scenario).args(["--between", a.name(), b.name(), "--format", "json"]).args(more);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
+        let lines = BufReader::new(child.stdout.take().expect("it was asked for"));
+        let mut emulator = Emulator { child, lines };
+        assert_eq!(emulator.line()["event"], "start");
+        emulator
+    }
+
+    fn line(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("the output can be read");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error} in {line:?}"))
+    }
+
+    /// Interrupts it, as Ctrl-C does, and returns its last line.
+    fn interrupt(mut self) -> Value {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it runs");
+        loop {
+            let line = self.line();
+            if line["event"] == "summary" {
+                assert!(self.child.wait().expect("it ends").success());
+                return line;
+            }
+        }
+    }
+
+    /// What it has used of a core, in hundredths of a second.
+    fn ticks(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("it runs");
+        // After the name in brackets: user and system time are the 12th and 13th (proc_pid_stat(5)).
+        let fields: Vec<&str> = stat[stat.rfind(')').expect("a name") + 2..].split(' ').collect();
+        fields[11].parse::<u64>().expect("a number") + fields[12].parse::<u64>().expect("a number")
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn headend() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_headend"))
+}
+
+fn is_allowed() -> bool {
+    let missing = privilege::missing();
+    if !missing.is_empty() {
+        eprintln!("skipped: this process lacks {}", missing.join("; "));
+    }
+    missing.is_empty()
+}
+
+#[test]
+fn what_crosses_is_carried_counted_and_recorded_and_nothing_is_left_behind() {
+    if !is_allowed() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (a, b) = (Made::new("em-a"), Made::new("em-b"));
+    let captures = folder.path().join("captures");
+    let more = ["--pcap", captures.to_str().expect("a path of ASCII"), "--device", "path"];
+    let emulator = Emulator::start(folder.path(), &a, &b, &more);
+    assert_eq!(
+        (a.devices(), b.devices()),
+        (vec!["lo".to_owned(), "path".to_owned()], vec!["lo".into(), "path".into()])
+    );
+    let (near, far) = (a.socket("10.83.0.1"), b.socket("10.83.0.2"));
+    let mut buffer = [0; 2_000];
+    for n in 0..20_u8 {
+        near.send_to(&[n; 1_000], "10.83.0.2:7000").expect("the path takes it");
+    }
+    for n in 0..20 {
+        let (len, _) = far.recv_from(&mut buffer).expect("everything arrives on the way without losses");
+        assert_eq!(buffer[..len], [n; 1_000]);
+    }
+    for n in 0..20_u8 {
+        far.send_to(&[n; 100], "10.83.0.1:7000").expect("the path takes it");
+    }
+    // Of these and what interfaces say of their own accord, the third, fifth and seventh are lost.
+    let arrived = (0..).map_while(|_| near.recv_from(&mut buffer).ok().filter(|_| buffer[0] != 19)).count();
+    assert!((16..20).contains(&arrived), "{arrived} before the last of 20");
+    let summary = emulator.interrupt();
+    let links = summary["links"].as_array().expect("a list");
+    let number = |link: usize, field: &str| links[link][field].as_u64().expect("a number");
+    assert_eq!(
+        (links[0]["direction"].as_str(), links[1]["direction"].as_str()),
+        (Some("server->pc"), Some("pc->server"))
+    );
+    assert!(number(0, "delivered") >= 20 && number(0, "lost") == 0, "{summary}");
+    assert_eq!((number(1, "lost"), number(1, "dropped")), (3, 0), "{summary}");
+    let strain = &summary["strain"];
+    assert_eq!((&strain["dropped_unread"], &strain["refused"]), (&0.into(), &0.into()), "{summary}");
+    for (side, least) in [("server.pcapng", 20 + 17), ("pc.pcapng", 20 + 20)] {
+        let capture = fs::read(captures.join(side)).expect("a record of each side");
+        let packets = blocks(&capture).filter(|&kind| kind == 6).count();
+        assert!(packets >= least, "{side}: {packets} packets");
+    }
+    assert_eq!((a.devices(), b.devices()), (vec!["lo".to_owned()], vec!["lo".to_owned()]), "the devices are gone");
+}
+
+/// The types of the blocks of a pcapng file, of which the last must end where the file does.
+fn blocks(capture: &[u8]) -> impl Iterator<Item = u32> {
+    let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().expect("four bytes"));
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let kind = (at < capture.len()).then(|| word(at))?;
+        at += word(at + 4) as usize;
+        assert!(at <= capture.len(), "the last block is whole");
+        Some(kind)
+    })
+}
+
+#[test]
+fn an_emulator_that_is_killed_leaves_no_device() {
+    if !is_allowed() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (a, b) = (Made::new("kill-a"), Made::new("kill-b"));
+    let emulator = Emulator::start(folder.path(), &a, &b, &[]);
+    assert_eq!(a.devices(), ["lo", "headend"]);
+    // Dropping it is SIGKILL, and waits for its end.
+    drop(emulator);
+    assert_eq!((a.devices(), b.devices()), (vec!["lo".to_owned()], vec!["lo".to_owned()]));
+}
+
+#[test]
+fn an_idle_emulator_takes_less_than_a_hundredth_of_a_core() {
+    if !is_allowed() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (a, b) = (Made::new("calm-a"), Made::new("calm-b"));
+    let mut emulator = Emulator::start(folder.path(), &a, &b, &[]);
+    // The first second has the start and the interfaces' own announcements.
+    emulator.line();
+    let before = emulator.ticks();
+    thread::sleep(Wall::from_secs(4));
+    let used = emulator.ticks() - before;
+    // In hundredths of a second, of 400.
+    assert!(used <= 4, "an idle emulator took {used} of 400 ticks");
+}
+
+fn refused(arguments: &[&str]) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = headend().args(arguments).output().expect("the binary runs");
+    (status.code(), String::from_utf8(stderr).expect("UTF-8"))
+}
+
+#[test]
+fn a_wrong_request_is_answered_before_anything_is_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let scenario = folder.path().join("net.toml");
+    fs::write(&scenario, SCENARIO).expect("a scenario");
+    let file = scenario.to_str().expect("a path of ASCII");
+    let (code, message) = refused(&["emulate", file]);
+    assert!(code == Some(2) && message.contains("--between") && message.contains("--interfaces"), "{message}");
+    let (code, message) = refused(&["emulate", file, "--between", "one", "one"]);
+    assert_eq!((code, message.as_str()), (Some(2), "--between: both ends are one, and a path has two\n"));
+    let (code, message) = refused(&["emulate", file, "--between", "router=one", "two"]);
+    let expected = "--between: the scenario has no host router; hosts: server, pc\n";
+    assert_eq!((code, message.as_str()), (Some(2), expected));
+    let sweep = ["--sweep", "links.path.delay=1ms,2ms"];
+    let (code, message) = refused(&[&["emulate", file, "--between", "one", "two"], &sweep[..]].concat());
+    assert!(code == Some(2) && message.contains("sweeps over 2 points"), "{message}");
+    let (code, message) = refused(&["emulate", file, "--between", "headend-no-such-place", "two"]);
+    assert_eq!(code, Some(2), "{message}");
+    // Without privilege that is what is said.
+    let is_told = message.contains("there is no namespace headend-no-such-place; make it with: ip netns add");
+    assert!(is_told || message.contains("run it as root, or simulate"), "{message}");
+}

@@ -1,0 +1,104 @@
+//! Interfaces of the machine as they are, by packet sockets (packet(7)): each `read` takes a whole Ethernet frame that
+//! came in, each `write` sends one.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use crate::device::Device;
+use crate::error::{During, Error};
+use crate::netlink::Netlink;
+
+/// Bytes of a frame before the packet: two addresses and a type (IEEE 802.3).
+pub const HEADER_BYTES: usize = 14;
+
+/// Room for frames that wait for us.
+const BUFFER_BYTES: libc::c_int = 64 << 20;
+
+/// An interface whose frames all come to us, whoever they are for, besides going where they go anyway. It takes
+/// CAP_NET_RAW.
+#[derive(Debug)]
+pub struct Interface {
+    socket: OwnedFd,
+    device: Device,
+    /// The kernel forgets what it has told.
+    dropped: u64,
+}
+
+impl Interface {
+    /// Opens the interface called `name` of the calling thread's namespace. It must be up.
+    pub fn open(name: &str) -> Result<Interface, Error> {
+        let device = Device::find(&mut Netlink::open()?, name)?;
+        if !device.up {
+            return Err(Error::new(format!("interface {name}"), io::Error::from(io::ErrorKind::NetworkDown)));
+        }
+        let socket = open(&device).during(|| format!("open interface {name}"))?;
+        Ok(Interface { socket, device, dropped: 0 })
+    }
+
+    /// The interface, as it was when it was opened.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Frames that the kernel has dropped so far because we did not read them in time.
+    pub fn dropped(&mut self) -> Result<u64, Error> {
+        // SAFETY: all zeros are a value of this structure of two integers.
+        let mut stats: libc::tpacket_stats = unsafe { mem::zeroed() };
+        let mut len = size_of_val(&stats) as libc::socklen_t;
+        let (fd, stats_at, len_at) = (self.socket.as_raw_fd(), (&raw mut stats).cast(), &raw mut len);
+        // SAFETY: the kernel writes no more than `len` bytes to the structure.
+        let asked = unsafe { libc::getsockopt(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, stats_at, len_at) };
+        if asked < 0 {
+            return Err(Error::new(format!("counters of {}", self.device.name), io::Error::last_os_error()));
+        }
+        self.dropped += u64::from(stats.tp_drops);
+        Ok(self.dropped)
+    }
+}
+
+impl AsFd for Interface {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn open(device: &Device) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    // For no protocol at first: nothing is to come from interfaces that we do not want.
+    let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    let index = libc::c_int::try_from(device.index).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // What we and others send there is not what comes in.
+    set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)?;
+    set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &BUFFER_BYTES)?;
+    // SAFETY: all zeros are a value of this structure of integers and arrays.
+    let mut membership: libc::packet_mreq = unsafe { mem::zeroed() };
+    membership.mr_ifindex = index;
+    membership.mr_type = libc::PACKET_MR_PROMISC as _;
+    set(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
+    // SAFETY: as above.
+    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as _;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = index;
+    let len = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the address and its length are a packet socket's own, and are read before the call returns.
+    match unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(socket),
+    }
+}
+
+/// Linux `include/uapi/linux/if_packet.h`.
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+
+fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    let len = size_of_val(value) as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes of `value`, which the option takes, before the call returns.
+    match unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, std::ptr::from_ref(value).cast(), len) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
