@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn compare(points: &[Point], stop: &AtomicBool, pace: &Pace) -> Result<Comparison, Failure> {
     let mut windows = thin::Windows::default();
     let simulated = simulate(points, stop, &mut windows)?;
-    let ran = lab::run_all(points, stop, pace)?;
+    let ran = lab::run_all(points, None, stop, pace)?;
     let health = ran.iter().map(|ran| ran.health).collect();
     for ran in ran.iter().filter(|ran| ran.outcome.run == 0) {
         windows.note("linux", &ran.outcome, &ran.trace);

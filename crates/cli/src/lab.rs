@@ -1,5 +1,6 @@
 //! `headend lab`
 
+mod program;
 mod run;
 mod sampler;
 mod site;
@@ -26,6 +27,7 @@ use crate::outputs::{self, Folder};
 use crate::request::Request;
 use crate::sim::{self, Format};
 
+pub(crate) use program::Program;
 pub(crate) use run::{Health, Ran};
 
 /// Run a scenario in real time between Linux hosts, each in a network namespace
@@ -55,6 +57,10 @@ pub(crate) struct Lab {
     /// Replace the results in DIR
     #[arg(long, requires = "out")]
     force: bool,
+
+    /// Drive the flows with a real program instead of our own traffic
+    #[arg(long = "with", value_name = "PROGRAM", value_enum)]
+    program: Option<Program>,
 
     #[command(flatten)]
     pace: Pace,
@@ -133,7 +139,11 @@ fn measure(lab: &Lab) -> Result<(), Failure> {
     let (document, points) = lab.request.read()?;
     let folder = lab.out.as_deref().map(|path| Folder::new(path, lab.force)).transpose()?;
     prepare(&lab.request, &points)?;
-    let ran = run_all(&points, &stop, &lab.pace)?;
+    if let Some(program) = lab.program {
+        program.check(&points)?;
+        program::caution(&points).inspect(|text| eprintln!("{text}"));
+    }
+    let ran = run_all(&points, lab.program, &stop, &lab.pace)?;
     let health: Vec<Health> = ran.iter().map(|ran| ran.health).collect();
     let mut results = tables(&points, ran);
     if let Some(folder) = &folder {
@@ -187,7 +197,12 @@ fn unmapped(points: &[Point]) -> Vec<String> {
 
 /// Every run of every point: as many of a point's runs at a time as `pace` says, by default one, as they would disturb each
 /// other.
-pub(crate) fn run_all(points: &[Point], stop: &AtomicBool, pace: &Pace) -> Result<Vec<Ran>, Failure> {
+pub(crate) fn run_all(
+    points: &[Point],
+    program: Option<Program>,
+    stop: &AtomicBool,
+    pace: &Pace,
+) -> Result<Vec<Ran>, Failure> {
     let total = points.iter().map(|point| point.scenario.runs as usize).sum();
     let mut meter = (!pace.quiet).then(Meter::new);
     let mut all = Vec::new();
@@ -197,7 +212,7 @@ pub(crate) fn run_all(points: &[Point], stop: &AtomicBool, pace: &Pace) -> Resul
             if let Some(meter) = &mut meter {
                 meter.show(Progress { done: all.len(), total });
             }
-            let ran = if stop.load(Ordering::Relaxed) { None } else { run_together(point, together, stop)? };
+            let ran = if stop.load(Ordering::Relaxed) { None } else { run_together(point, together, program, stop)? };
             let Some(ran) = ran else {
                 let text = format!("interrupted after {} of {total} runs; everything is taken down", all.len());
                 return Err(Failure::Interrupted(text));
@@ -212,12 +227,18 @@ pub(crate) fn run_all(points: &[Point], stop: &AtomicBool, pace: &Pace) -> Resul
 }
 
 /// These runs of a point, at the same time. `None` if `stop` was set meanwhile.
-fn run_together(point: &Point, runs: &[u32], stop: &AtomicBool) -> Result<Option<Vec<Ran>>, Failure> {
+fn run_together(
+    point: &Point,
+    runs: &[u32],
+    program: Option<Program>,
+    stop: &AtomicBool,
+) -> Result<Option<Vec<Ran>>, Failure> {
     if let &[run] = runs {
-        return Ok(run::run(point, run, stop)?.map(|ran| vec![ran]));
+        return Ok(run::run(point, run, program, stop)?.map(|ran| vec![ran]));
     }
     thread::scope(|scope| {
-        let threads: Vec<_> = runs.iter().map(|&run| scope.spawn(move || run::run(point, run, stop))).collect();
+        let threads: Vec<_> =
+            runs.iter().map(|&run| scope.spawn(move || run::run(point, run, program, stop))).collect();
         let ran = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panicked| resume_unwind(panicked)));
         // All of them are awaited, also after one has failed.
         ran.collect::<Vec<_>>().into_iter().collect()

@@ -268,6 +268,71 @@ fn an_interrupted_lab_takes_everything_down_before_it_ends() {
     }
 }
 
+/// Whether `program` can be run here; says so if not.
+fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    if !is_there {
+        eprintln!("skipped: no {program} on this machine");
+    }
+    is_there
+}
+
+#[test]
+fn real_programs_send_the_same_bytes() {
+    let _alone = ALONE.lock();
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    fs::write(place.path("web.toml"), SMALL.replace("[flows.f]", "[flows.f]\nkind = \"http-get\"")).expect("written");
+    for (program, needed, file) in
+        [("iperf3", vec!["iperf3"], "small.toml"), ("curl", vec!["curl", "nginx"], "web.toml")]
+    {
+        if !needed.into_iter().all(has) {
+            continue;
+        }
+        let flows = &place.json(&["lab", file, "--with", program, "--format", "json", "-q"])["flows"];
+        assert_eq!((&flows["completed"][0], &flows["fault"][0]), (&Value::from(1), &Value::from("")), "{program}");
+        assert!(flows["transfer_s"][0].as_f64().is_some_and(|transfer| transfer > 0.6), "{program}: {flows:#}");
+        assert!(flows["segments_sent"][0].as_u64().is_some_and(|sent| sent >= 300_000 / 1_460), "{program}: {flows:#}");
+    }
+}
+
+#[test]
+fn a_program_that_cannot_do_a_flow_is_refused_with_the_one_that_can() {
+    let _alone = ALONE.lock();
+    if !is_root() || !has("iperf3") {
+        return;
+    }
+    let place = Place::new();
+    let output = place.run(&["lab", "small.toml", "--with", "iperf3", "--set", "flows.f.kind=http-get"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("flows.f: is an http-get") && said.contains("--with curl"), "{said}");
+}
+
+#[test]
+fn programs_end_with_the_lab_that_was_killed() {
+    let _alone = ALONE.lock();
+    if !is_root() || !has("iperf3") {
+        return;
+    }
+    let place = Place::new();
+    let mut lab = place.start(&["lab", "small.toml", "--set", "flows.f.bytes=90MB", "--with", "iperf3", "-q"]);
+    let inside = |pid: u32| -> usize {
+        let processes = |name: &String| netns::Namespace::open(name).and_then(|namespace| namespace.processes());
+        namespaces(pid).iter().map(|name| processes(name).map_or(0, |all| all.len())).sum()
+    };
+    // The lab's own threads are in both namespaces, iperf3 is in each.
+    wait_until("iperf3 runs at both ends", || inside(lab.id()) == 4);
+    lab.kill().expect("it is ours");
+    lab.wait().expect("it is ours");
+    wait_until("they have ended", || inside(lab.id()) == 0);
+    assert_eq!(place.run(&["lab", "clean"]).status.code(), Some(0));
+    assert_eq!(namespaces(lab.id()), Vec::<String>::new());
+}
+
 /// The measure of cleanliness: 20 labs killed at random times, and one `headend lab clean`.
 #[test]
 fn labs_killed_at_random_times_leave_nothing_that_clean_does_not_remove() {

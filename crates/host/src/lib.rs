@@ -13,6 +13,7 @@ pub mod netns;
 pub mod packet;
 pub mod personality;
 pub mod privilege;
+pub mod process;
 pub mod reactor;
 pub mod route;
 pub mod socket;

@@ -1,5 +1,6 @@
 //! One run of a lab: hosts, network and flows are set up, run against the clock, read out and taken down.
 
+use std::fs;
 use std::ops::ControlFlow;
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +10,7 @@ use std::time::Duration as StdDuration;
 
 use headend_engine::rng::Rng;
 use headend_engine::time::{Duration, Time};
+use headend_engine::units::Bytes;
 use headend_host::reactor::{
     Addresses, Attachment, Destination, Devices, Lateness, Limits, Reactor, Report, Stop, Strain,
 };
@@ -18,6 +20,7 @@ use headend_sim::results::{FlowRow, RunOutcome};
 use headend_sim::scenario::{Point, Scenario};
 use headend_sim::trace::RunTrace;
 
+use super::program::Program;
 use super::sampler::{self, Series};
 use super::site::{self, Site};
 use super::stage::Stage;
@@ -54,10 +57,15 @@ pub(crate) struct Health {
 }
 
 /// Runs run `run` of `point` in real time. `None` if `stop` was set meanwhile.
-pub(super) fn run(point: &Point, run: u32, stop: &AtomicBool) -> Result<Option<Ran>, Failure> {
+pub(super) fn run(
+    point: &Point,
+    run: u32,
+    program: Option<Program>,
+    stop: &AtomicBool,
+) -> Result<Option<Ran>, Failure> {
     let scenario = &point.scenario;
     let seed = scenario.seed.wrapping_add(u64::from(run));
-    let transfers = transfers(scenario, seed)?;
+    let transfers = transfers(scenario, seed, program)?;
     let network = Network::outside(scenario, run);
     // Dropped last, after everything that is inside.
     let (site, tuns) = Site::build(scenario)?;
@@ -71,7 +79,11 @@ pub(super) fn run(point: &Point, run: u32, stop: &AtomicBool) -> Result<Option<R
     let halt = Stop::new()?;
     let devices = Devices::new(by_port, halt.clone());
     let stage = Stage::new(devices.clock(), 2 * transfers.len());
-    let watched: Vec<Watched> = transfers.iter().map(|transfer| Watched::new(transfer.sender_listens())).collect();
+    let watch = |transfer: &Transfer| {
+        let enough = transfer.flow.bytes.filter(|_| program.is_some()).unwrap_or(Bytes::MAX);
+        Watched::new(transfer.sender_listens(), enough)
+    };
+    let watched: Vec<Watched> = transfers.iter().map(watch).collect();
     let watched = Arc::new(Mutex::new(watched));
     let mtu = site.hosts().map(|(_, host)| host.settings.mtu).max().unwrap_or(1_500);
     let mut reactor = Reactor::new(network, attachments, Limits::for_mtu(mtu));
@@ -80,10 +92,10 @@ pub(super) fn run(point: &Point, run: u32, stop: &AtomicBool) -> Result<Option<R
     let played = thread::scope(|scope| {
         let reactor = scope.spawn(|| drive(reactor, devices));
         let ending = Ending { stage: &stage, transfers: &transfers, halt: &halt };
-        for transfer in &transfers {
+        for (index, transfer) in transfers.iter().enumerate() {
             for is_sender in [true, false] {
-                let (site, stage) = (&site, &stage);
-                scope.spawn(move || act(transfer, is_sender, site, stage));
+                let (site, stage, watched) = (&site, &stage, (watched.clone(), index));
+                scope.spawn(move || act(transfer, is_sender, site, stage, watched));
             }
         }
         let played = play(scenario, &stage, &transfers, stop, &|| reactor.is_finished());
@@ -98,7 +110,14 @@ pub(super) fn run(point: &Point, run: u32, stop: &AtomicBool) -> Result<Option<R
     let mut flows = Vec::new();
     for ((transfer, watched), series) in transfers.iter().zip(watched).zip(series) {
         trace.add_series(&transfer.flow.name, u64::from(transfer.instance), &series.samples);
-        flows.push(flow_row(transfer, watched, &series, begun, ended));
+        let mut row = flow_row(transfer, watched, &series, begun, ended);
+        if program.is_some() {
+            // Its sockets tell us nothing; its host counts for all of them.
+            let host = site.host(transfer.flow.from);
+            let counted = host.namespace.run(Counted::read)??;
+            (row.timeouts, row.fast_retransmits) = (counted.timeouts, counted.recoveries);
+        }
+        flows.push(row);
     }
     let links = network.link_rows(stage.now());
     let outcome = RunOutcome {
@@ -113,7 +132,7 @@ pub(super) fn run(point: &Point, run: u32, stop: &AtomicBool) -> Result<Option<R
 }
 
 /// The instances of all flows, each at the time at which the simulator starts it with the same seed.
-fn transfers(scenario: &Scenario, seed: u64) -> Result<Vec<Transfer>, Failure> {
+fn transfers(scenario: &Scenario, seed: u64, program: Option<Program>) -> Result<Vec<Transfer>, Failure> {
     let count: u64 = scenario.flows.iter().map(|flow| u64::from(flow.count)).sum();
     if count > TRANSFERS_MAX as u64 {
         return Err(Failure::Wrong(format!("flows: {count} instances, and a lab runs at most {TRANSFERS_MAX}")));
@@ -124,7 +143,7 @@ fn transfers(scenario: &Scenario, seed: u64) -> Result<Vec<Transfer>, Failure> {
             let mut rng = Rng::named(seed, &format!("flows/{}/{instance}", flow.name));
             let stagger = Duration::from_nanos(rng.below(flow.stagger.as_nanos().saturating_add(1)));
             let port = FIRST_PORT + transfers.len() as u16;
-            transfers.push(Transfer::new(flow, instance, port, flow.start + stagger));
+            transfers.push(Transfer::new(flow, instance, port, flow.start + stagger, program));
         }
     }
     Ok(transfers)
@@ -160,13 +179,14 @@ fn drive(mut reactor: Reactor<Network>, mut devices: Devices) -> Result<(Network
 }
 
 /// The thread of one end of a flow.
-fn act(transfer: &Transfer, is_sender: bool, site: &Site, stage: &Stage) {
+fn act(transfer: &Transfer, is_sender: bool, site: &Site, stage: &Stage, watched: (Arc<Mutex<Vec<Watched>>>, usize)) {
     let (from, to) = (site.host(transfer.flow.from), site.host(transfer.flow.to));
     let own = if is_sender { from } else { to };
     // Who listens does so at its own address, and the other one connects to that.
     let listener = if transfer.sender_listens() { from } else { to };
     own.namespace.enter().expect("a namespace that was made can be entered");
-    transfer.play(is_sender, &Place { options: own.settings.socket.clone(), address: listener.address }, stage);
+    let place = Place { options: own.settings.socket.clone(), address: listener.address, watched };
+    transfer.play(is_sender, &place, stage);
 }
 
 /// How the flows went.
@@ -235,10 +255,15 @@ impl Drop for Ending<'_> {
 
 fn flow_row(transfer: &Transfer, watched: Watched, series: &Series, begun: Time, ended: Time) -> FlowRow {
     let seen = watched.into_seen();
-    let start = begun + transfer.start;
+    let planned = begun + transfer.start;
+    // A program takes its time to start, and talks on other connections first.
+    let start = if transfer.program.is_some() { seen.opened_at.unwrap_or(planned) } else { planned };
     let since_start = |at: Time| at.since(start).as_nanos();
     let fault = transfer.fault();
-    let delivered = transfer.delivered();
+    let delivered = match transfer.program {
+        Some(_) => seen.arrived().min(transfer.flow.bytes.unwrap_or(Bytes::MAX)),
+        None => transfer.delivered(),
+    };
     let transferred = transfer.is_complete().then(|| since_start(seen.arrived_at));
     let failed = fault.as_ref().map(|(at, _)| since_start(*at));
     let info = transfer.sender_info();
@@ -261,6 +286,29 @@ fn flow_row(transfer: &Transfer, watched: Watched, series: &Series, begun: Time,
         rtt_ns: seen.rtt.summary().map(|rtt| rtt.map(Duration::as_nanos)),
         cwnd_max_bytes: series.cwnd_max.get(),
         fault: fault.map(|(_, why)| why).unwrap_or_default(),
+    }
+}
+
+/// What a host has counted of all its connections since it was made.
+struct Counted {
+    timeouts: u64,
+    recoveries: u64,
+}
+
+impl Counted {
+    /// Of the calling thread's namespace: the pairs of lines in `/proc/net/netstat`, names above values.
+    fn read() -> Result<Counted, Error> {
+        const FILE: &str = "/proc/thread-self/net/netstat";
+        let text = fs::read_to_string(FILE).map_err(|error| Error::new(FILE, error))?;
+        let lines: Vec<&str> = text.lines().collect();
+        let value = |name: &str| -> u64 {
+            let found = lines.chunks_exact(2).find_map(|pair| {
+                let at = pair[0].split_whitespace().position(|known| known == name)?;
+                pair[1].split_whitespace().nth(at)?.parse().ok()
+            });
+            found.unwrap_or(0)
+        };
+        Ok(Counted { timeouts: value("TCPTimeouts"), recoveries: value("TCPSackRecovery") + value("TCPRenoRecovery") })
     }
 }
 

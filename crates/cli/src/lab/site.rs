@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -126,15 +127,26 @@ pub(super) fn address(number: usize) -> Ipv4Addr {
 }
 
 fn name(site: u32, number: usize, node: &str) -> String {
-    let pid = std::process::id();
-    let start = start_of(pid).expect("this process is in /proc");
-    let mut name = format!("{PREFIX}{pid}-{start}-{site}.{number}-");
+    let mut name = format!("{}{site}.{number}-", prefix());
     // A file name of at most 255 bytes, whatever the node is called.
     let plain = node.chars().take(32).map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
     for c in plain {
         let _ = write!(name, "{c}");
     }
     name
+}
+
+/// What the names of all that this process makes begin with.
+fn prefix() -> String {
+    let pid = std::process::id();
+    let start = start_of(pid).expect("this process is in /proc");
+    format!("{PREFIX}{pid}-{start}-")
+}
+
+/// The path of a folder that nobody else has.
+pub(super) fn folder() -> PathBuf {
+    static FOLDERS: AtomicU32 = AtomicU32::new(0);
+    std::env::temp_dir().join(format!("{}{}", prefix(), FOLDERS.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// When process `pid` was started, in ticks since boot: field 22 of its `stat` (proc_pid_stat(5)). `None` if there is no
@@ -151,20 +163,26 @@ fn owner(name: &str) -> Option<(u32, u64)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
+/// Whether something of this name was made by a lab whose process is gone.
+fn is_orphan(name: &str) -> bool {
+    owner(name).is_some_and(|(pid, start)| start_of(pid) != Some(start))
+}
+
 /// Takes down what labs have left whose processes are gone, and returns the names of it.
 pub(super) fn clean() -> Result<Vec<String>, Failure> {
     let mut cleaned = Vec::new();
-    for name in netns::names()? {
-        let Some((pid, start)) = owner(&name) else { continue };
-        if start_of(pid) == Some(start) {
-            continue;
-        }
+    for name in netns::names()?.into_iter().filter(|name| is_orphan(name)) {
         match Namespace::open(&name) {
             Ok(namespace) => take_down(&namespace)?,
             // Somebody else was faster, or there is a name without a namespace.
             Err(_) => netns::remove(&name)?,
         }
         cleaned.push(name);
+    }
+    let folders = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    for folder in folders.filter(|folder| folder.file_name().to_str().is_some_and(is_orphan)) {
+        fs::remove_dir_all(folder.path()).map_err(|error| Failure::io(&folder.path(), error))?;
+        cleaned.push(folder.path().display().to_string());
     }
     Ok(cleaned)
 }

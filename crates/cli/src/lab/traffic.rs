@@ -5,14 +5,16 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use headend_engine::time::Time;
+use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
 use headend_host::socket::{self, Info, Options};
 use headend_sim::scenario::{Flow, FlowKind};
 use headend_sim::traffic::PIECE;
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::program::{self, Program};
 use super::stage::{Presence, Stage};
+use super::watch::Watched;
 
 /// One instance of a flow and what becomes of it.
 #[derive(Debug)]
@@ -21,14 +23,18 @@ pub(super) struct Transfer {
     pub(super) instance: u32,
     /// The port that the listening end listens at; nobody else's in this run.
     pub(super) port: u16,
+    /// What drives it, if not our own traffic.
+    pub(super) program: Option<Program>,
     /// When it starts, counted from the beginning of the run.
-    pub(super) start: headend_engine::time::Duration,
+    pub(super) start: Duration,
     /// Bytes that the sender will have written; known once the segment size is.
     total: AtomicU64,
     /// Bytes that the receiver has read.
     read: AtomicU64,
     /// The receiver has read all.
     complete: AtomicBool,
+    /// A real program has ended, or failed.
+    is_over: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -50,25 +56,40 @@ pub(super) struct Place {
     pub(super) options: Options,
     /// The address to listen at, or to connect to.
     pub(super) address: Ipv4Addr,
+    /// What is seen of all transfers, and which of them this is.
+    pub(super) watched: (Arc<Mutex<Vec<Watched>>>, usize),
+}
+
+impl Place {
+    /// Bytes of the transfer's data that have reached the receiver's host.
+    fn arrived(&self) -> Bytes {
+        let (watched, index) = &self.watched;
+        watched.lock().expect("nobody panics while it watches").get(*index).map_or(Bytes::ZERO, Watched::arrived)
+    }
 }
 
 impl Transfer {
-    pub(super) fn new(flow: &Flow, instance: u32, port: u16, start: headend_engine::time::Duration) -> Transfer {
+    pub(super) fn new(flow: &Flow, instance: u32, port: u16, start: Duration, program: Option<Program>) -> Transfer {
         Transfer {
             flow: flow.clone(),
             instance,
             port,
+            program,
             start,
             total: AtomicU64::new(u64::MAX),
             read: AtomicU64::new(0),
             complete: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
             state: Mutex::default(),
         }
     }
 
     /// Whether the data's sender listens and the receiver connects.
     pub(super) fn sender_listens(&self) -> bool {
-        matches!(self.flow.kind, FlowKind::HttpGet { .. })
+        match self.program {
+            Some(program) => program.sender_listens(),
+            None => matches!(self.flow.kind, FlowKind::HttpGet { .. }),
+        }
     }
 
     /// Bytes of the file that the receiver has read, at most those asked for.
@@ -117,7 +138,9 @@ impl Transfer {
     /// Plays the data's sender (`is_sender`) or its receiver until it is over.
     pub(super) fn play(&self, is_sender: bool, place: &Place, stage: &Stage) {
         let presence = stage.enter();
-        let played = if is_sender == self.sender_listens() {
+        let played = if let Some(program) = self.program {
+            self.run_program(program, is_sender, place, stage, &presence)
+        } else if is_sender == self.sender_listens() {
             self.listen(place).and_then(|listener| {
                 let Some(_) = presence.ready() else { return Ok(()) };
                 let (socket, _) = listener.accept()?;
@@ -131,8 +154,59 @@ impl Transfer {
             && !stage.has_stopped()
         {
             self.lock().fault.get_or_insert((stage.now(), fault(&error)));
+            self.is_over.store(true, Ordering::Relaxed);
             // The other end would wait for ever.
             self.shut();
+        }
+    }
+
+    /// One end of a real program.
+    fn run_program(
+        &self,
+        program: Program,
+        is_sender: bool,
+        place: &Place,
+        stage: &Stage,
+        presence: &Presence<'_>,
+    ) -> io::Result<()> {
+        const LOOK_EVERY: Duration = Duration::from_millis(5);
+        if is_sender == self.sender_listens() {
+            let (mut child, _folder) = program.listen(&self.flow, place.address, self.port)?;
+            presence.ready();
+            // It serves until the other end has had enough.
+            while !stage.has_stopped() && !self.is_over.load(Ordering::Relaxed) {
+                stage.sleep_until(stage.now() + LOOK_EVERY);
+            }
+            program::end(&mut child);
+            return Ok(());
+        }
+        let Some(begun) = presence.ready() else { return Ok(()) };
+        if !stage.sleep_until(begun + self.start) {
+            return Ok(());
+        }
+        let mut child = program.connect(place.address, self.port, &place.options)?;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break Some(status);
+            }
+            if program == Program::Iperf3 && self.flow.bytes.is_some_and(|bytes| place.arrived() >= bytes) {
+                program::end(&mut child);
+                self.complete.store(true, Ordering::Relaxed);
+                break None;
+            }
+            if !stage.sleep_until(stage.now() + LOOK_EVERY) {
+                program::end(&mut child);
+                break None;
+            }
+        };
+        self.is_over.store(true, Ordering::Relaxed);
+        match status {
+            Some(status) if !status.success() => Err(program::failed(&mut child)),
+            Some(_) => {
+                self.complete.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            None => Ok(()),
         }
     }
 

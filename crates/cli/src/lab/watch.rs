@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use headend_engine::node::Port;
 use headend_engine::time::Time;
+use headend_engine::units::Bytes;
 use headend_host::reactor::Tap;
 use headend_sim::histogram::Histogram;
 
@@ -21,13 +22,20 @@ pub(super) struct Eyes {
 pub(super) struct Watched {
     /// Whether the data's sender is the end that listens.
     pub(super) sender_listens: bool,
+    /// Data beyond this are none of the flow's: programs send more than they are asked to.
+    enough: Bytes,
     /// By the connecting end's port.
     connections: BTreeMap<u16, Seen>,
 }
 
 impl Watched {
-    pub(super) fn new(sender_listens: bool) -> Watched {
-        Watched { sender_listens, connections: BTreeMap::new() }
+    pub(super) fn new(sender_listens: bool, enough: Bytes) -> Watched {
+        Watched { sender_listens, enough, connections: BTreeMap::new() }
+    }
+
+    /// Bytes of the flow's data that have reached the receiver's host, in order.
+    pub(super) fn arrived(&self) -> Bytes {
+        self.connections.values().map(Seen::arrived).max().unwrap_or(Bytes::ZERO)
     }
 
     /// What was seen of the flow's data.
@@ -55,7 +63,8 @@ impl Tap for Eyes {
             (false, false) => Where::Answer,
             (false, true) => return,
         };
-        flow.connections.entry(client).or_default().packet(time, place, &segment, bytes.len());
+        let seen = flow.connections.entry(client).or_insert_with(|| Seen::new(flow.enough));
+        seen.packet(time, place, &segment, bytes.len());
     }
 }
 
@@ -74,10 +83,13 @@ pub(super) struct Seen {
     pub(super) spurious: u64,
     /// Bytes that reached the receiver's host, headers and repetitions included.
     pub(super) wire_bytes: u64,
-    /// When the last ACK for new data reached the sender's host.
+    /// When the first packet of the connection was seen.
+    pub(super) opened_at: Option<Time>,
+    /// When the last ACK for new data of the flow reached the sender's host.
     pub(super) acked_at: Time,
-    /// When data last reached the receiver's host that it can read at once.
+    /// When data of the flow last reached the receiver's host that it can read at once.
     pub(super) arrived_at: Time,
+    enough: u64,
     sent: Sent,
     arrived: Arrived,
 }
@@ -94,8 +106,19 @@ pub(super) enum Where {
 }
 
 impl Seen {
+    /// A connection of a flow of so many bytes.
+    fn new(enough: Bytes) -> Seen {
+        Seen { enough: enough.get(), ..Seen::default() }
+    }
+
+    /// Bytes of data that reached the receiver's host, in order.
+    pub(super) fn arrived(&self) -> Bytes {
+        Bytes::new(self.arrived.next)
+    }
+
     /// A packet of this flow, `len` bytes long, passed at `now`.
     pub(super) fn packet(&mut self, now: Time, place: Where, segment: &Segment<'_>, len: usize) {
+        self.opened_at.get_or_insert(now);
         match place {
             Where::Leaving => {
                 if segment.syn {
@@ -114,7 +137,7 @@ impl Seen {
                 } else if segment.len > 0 {
                     let before = self.arrived.next;
                     self.spurious += u64::from(!self.arrived.take(segment));
-                    if self.arrived.next > before {
+                    if self.arrived.next > before && before < self.enough {
                         self.arrived_at = now;
                     }
                 }
@@ -124,7 +147,7 @@ impl Seen {
                 if let Some(sent) = self.sent.acknowledge(segment) {
                     self.rtt.record(now - sent);
                 }
-                if self.sent.acked > before {
+                if self.sent.acked > before && before < self.enough {
                     self.acked_at = now;
                 }
             }
@@ -338,7 +361,7 @@ mod tests {
     }
 
     fn connected() -> Seen {
-        let mut seen = Seen::default();
+        let mut seen = Seen::new(Bytes::MAX);
         let syn = Segment { seq: ISN, ack: None, syn: true, len: 0, ..data(0, 0) };
         seen.packet(ms(0), Where::Leaving, &syn, 60);
         seen.packet(ms(1), Where::Arriving, &syn, 60);
@@ -353,6 +376,19 @@ mod tests {
         seen.packet(ms(32), Where::Answer, &answer(2_000, &[]), 40);
         assert_eq!(seen.rtt.min(), Some(Duration::from_millis(20)), "of the latest that it acknowledges");
         assert_eq!((seen.segments, seen.retransmits, seen.acked_at), (2, 0, ms(32)));
+    }
+
+    #[test]
+    fn what_a_program_sends_beyond_the_flow_s_bytes_ends_it_no_later() {
+        let mut seen = Seen { enough: 1_500, ..connected() };
+        for part in 0..3 {
+            let at = 10 * (1 + u64::from(part));
+            seen.packet(ms(at), Where::Leaving, &data(part * 1_000, 1_000), 1_040);
+            seen.packet(ms(at + 5), Where::Arriving, &data(part * 1_000, 1_000), 1_040);
+            seen.packet(ms(at + 9), Where::Answer, &answer((part + 1) * 1_000, &[]), 40);
+        }
+        assert_eq!((seen.arrived_at, seen.acked_at), (ms(25), ms(29)), "the second segment has the last of 1500 bytes");
+        assert_eq!(seen.arrived(), Bytes::new(3_000));
     }
 
     #[test]

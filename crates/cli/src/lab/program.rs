@@ -1,0 +1,213 @@
+//! Real programs at the ends of flows: iperf3 sends, or curl gets from nginx.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+
+use headend_engine::units::Bytes;
+use headend_host::process;
+use headend_host::socket;
+use headend_sim::scenario::{Flow, FlowKind, NodeKind, Point};
+
+use super::site;
+use crate::failure::Failure;
+
+/// Which program drives the flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Program {
+    /// For bulk and ftp-get flows: the data's sender is iperf3's client
+    Iperf3,
+    /// For http-get flows with `bytes`: from nginx
+    Curl,
+}
+
+/// A listening program is given so long to listen.
+const LISTENING_MAX: Duration = Duration::from_secs(10);
+/// What nginx serves.
+const FILE: &str = "data";
+
+impl Program {
+    /// What has to be installed, by the end that runs it: who listens, and who connects.
+    fn binaries(self) -> [&'static str; 2] {
+        match self {
+            Program::Iperf3 => ["iperf3", "iperf3"],
+            Program::Curl => ["nginx", "curl"],
+        }
+    }
+
+    /// Whether the data's sender listens.
+    pub(super) fn sender_listens(self) -> bool {
+        self == Program::Curl
+    }
+
+    /// Checks that the program is there and can do every flow of every point.
+    pub(super) fn check(self, points: &[Point]) -> Result<(), Failure> {
+        for binary in self.binaries() {
+            if !is_on_path(binary) {
+                let text = format!("{binary}: not on the PATH; install it, or leave --with out for our own traffic");
+                return Err(Failure::Wrong(text));
+            }
+        }
+        for flow in points.iter().flat_map(|point| &point.scenario.flows) {
+            let wrong = match (self, flow.kind) {
+                (Program::Iperf3, FlowKind::HttpGet { .. }) => {
+                    "is an http-get, which iperf3 does not do; use --with curl"
+                }
+                (Program::Curl, FlowKind::Bulk { .. } | FlowKind::FtpGet) => {
+                    "is no http-get, and curl does nothing else; use --with iperf3"
+                }
+                (Program::Curl, _) if flow.bytes.is_none() => "has no `bytes`, and a file has an end",
+                _ => continue,
+            };
+            return Err(Failure::Wrong(format!("flows.{}: {wrong}", flow.name)));
+        }
+        Ok(())
+    }
+
+    /// Starts the listening end at `address` and waits until it listens.
+    pub(super) fn listen(self, flow: &Flow, address: Ipv4Addr, port: u16) -> io::Result<(Child, Option<Folder>)> {
+        let (mut command, folder) = match self {
+            Program::Iperf3 => {
+                let mut command = process::command("iperf3");
+                command.args(["--server", "--one-off", "--bind", &address.to_string(), "--port", &port.to_string()]);
+                (command, None)
+            }
+            Program::Curl => {
+                let folder = Folder::new()?;
+                let bytes = flow.bytes.unwrap_or(Bytes::ZERO);
+                File::create(folder.0.join(FILE))?.set_len(bytes.get())?;
+                fs::write(folder.0.join("nginx.conf"), nginx_conf(&folder.0, address, port))?;
+                let mut command = process::command("nginx");
+                command.args(["-e", "stderr", "-p"]).arg(&folder.0).arg("-c").arg(folder.0.join("nginx.conf"));
+                (command, Some(folder))
+            }
+        };
+        let mut child = spawn(&mut command)?;
+        let begun = Instant::now();
+        while !is_listening(port)? {
+            if child.try_wait()?.is_some() {
+                return Err(failed(&mut child));
+            }
+            if begun.elapsed() > LISTENING_MAX {
+                end(&mut child);
+                return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{} does not listen", self.binaries()[0])));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok((child, folder))
+    }
+
+    /// Starts the connecting end. iperf3 goes on until it is ended.
+    pub(super) fn connect(self, address: Ipv4Addr, port: u16, options: &socket::Options) -> io::Result<Child> {
+        let mut command = process::command(self.binaries()[1]);
+        match self {
+            Program::Iperf3 => {
+                command.args(["--client", &address.to_string(), "--port", &port.to_string()]);
+                command.args([
+                    "--congestion",
+                    socket::kernel_name(options.congestion_control),
+                    "--connect-timeout",
+                    "60000",
+                ]);
+                // Without end, whatever the flow's bytes: its own --bytes ends when all is written, and takes back what has
+                // not arrived.
+                command.args(["--time", "0"]);
+            }
+            Program::Curl => {
+                command.args(["--silent", "--show-error", "--output", "/dev/null"]);
+                command.arg(format!("http://{address}:{port}/{FILE}"));
+            }
+        }
+        spawn(&mut command)
+    }
+}
+
+/// Says of flows that a real program drives what is not as with ours.
+pub(super) fn caution(points: &[Point]) -> Option<&'static str> {
+    let defaults = headend_engine::tcp::personality::Personality::linux();
+    let differs = points.iter().flat_map(|point| &point.scenario.nodes).any(|node| match &node.kind {
+        NodeKind::Host { personality, .. } => {
+            let own = &**personality;
+            (own.send_buffer, own.receive_buffer, &own.delayed_ack, own.nagle)
+                != (defaults.send_buffer, defaults.receive_buffer, &defaults.delayed_ack, defaults.nagle)
+        }
+        NodeKind::Router => false,
+    });
+    differs.then_some(
+        "real programs set their sockets themselves: buffers, delayed_ack and nagle are not as the scenario says",
+    )
+}
+
+fn spawn(command: &mut Command) -> io::Result<Child> {
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()
+}
+
+/// What a program that has ended badly said last.
+pub(super) fn failed(child: &mut Child) -> io::Error {
+    const SAID_MAX: u64 = 4_096;
+    let mut said = Vec::new();
+    if let Some(stderr) = child.stderr.take() {
+        // What cannot be read was not said.
+        let _ = stderr.take(SAID_MAX).read_to_end(&mut said);
+    }
+    let said = String::from_utf8_lossy(&said);
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    io::Error::other(last.trim().to_owned())
+}
+
+/// Ends a program that may have ended by itself.
+pub(super) fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+fn is_on_path(binary: &str) -> bool {
+    // Where Debian keeps daemons, which is not on everybody's PATH.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(binary).is_file())
+}
+
+/// Whether anybody listens at `port` in this thread's namespace (proc_net(5): state 0A).
+fn is_listening(port: u16) -> io::Result<bool> {
+    const LISTEN: &str = "0A";
+    let sockets = fs::read_to_string("/proc/thread-self/net/tcp")?;
+    let wanted = format!(":{port:04X}");
+    Ok(sockets.lines().skip(1).any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        matches!(fields[..], [_, local, _, state, ..] if local.ends_with(&wanted) && state == LISTEN)
+    }))
+}
+
+fn nginx_conf(folder: &Path, address: Ipv4Addr, port: u16) -> String {
+    let folder = folder.display();
+    format!(
+        "daemon off; master_process off; pid {folder}/pid; error_log stderr crit; events {{}}\n\
+         http {{ access_log off; client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};\n\
+         uwsgi_temp_path {folder}; scgi_temp_path {folder};\n\
+         server {{ listen {address}:{port}; root {folder}; }} }}\n"
+    )
+}
+
+/// A folder of this process, which goes with the value; what a killed run leaves goes with its namespaces.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> io::Result<Folder> {
+        let folder = Folder(site::folder());
+        fs::create_dir(&folder.0)?;
+        Ok(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // The next run tries again.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
