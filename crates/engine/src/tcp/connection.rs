@@ -194,6 +194,8 @@ impl Connection {
     }
 
     fn new(personality: &Personality, isn: u32, clock_phase: Duration, phase: Phase) -> Connection {
+        let rto = Rto::new(personality.rto, clock_phase);
+        let rto = if personality.era.nearest_tick { rto.to_nearest_tick() } else { rto };
         Connection {
             personality: personality.clone(),
             isn,
@@ -202,13 +204,7 @@ impl Connection {
             fault: None,
             agreed: Agreed::default(),
             clock_phase,
-            hello: Hello {
-                rto: Rto::new(personality.rto, clock_phase),
-                due: None,
-                attempts: 0,
-                copies: 0,
-                sent: Time::ZERO,
-            },
+            hello: Hello { rto, due: None, attempts: 0, copies: 0, sent: Time::ZERO },
             sender: None,
             receiver: Receiver::new(personality.delayed_ack, clock_phase, personality.receive_buffer.get()),
             closing: false,

@@ -91,8 +91,11 @@ pub struct EraRules {
     pub halve_usable: bool,
     /// Smallest window after a halving, in segments.
     pub floor_segments: u64,
-    /// Every fast retransmit doubles the RTO back-off until a fresh sample (ns of December 1996, inferred).
+    /// Every fast retransmit doubles the RTO back-off until a fresh sample; its own timer still runs for what the RTO was
+    /// before (ns of December 1996, inferred).
     pub fast_retransmit_backs_off: bool,
+    /// Round trips are rounded to the nearest tick; else the ticks between are counted (ns-2.35 and BSD).
+    pub nearest_tick: bool,
     /// After a timeout the window is the initial window and not one segment (ns of December 1996).
     pub restart_at_initial_window: bool,
     /// Duplicate ACKs beyond the threshold inflate the window even if fast retransmit was refused (ns of 1996).
@@ -119,6 +122,7 @@ impl EraRules {
         halve_usable: true,
         floor_segments: 0,
         fast_retransmit_backs_off: false,
+        nearest_tick: false,
         restart_at_initial_window: false,
         inflate_when_refused: true,
         handshake_ack_opens_window: true,
@@ -128,6 +132,7 @@ impl EraRules {
         repeat: Repeat::UnlessTimedOut,
         floor_segments: 0,
         fast_retransmit_backs_off: true,
+        nearest_tick: true,
         restart_at_initial_window: true,
         ..EraRules::NS_2_35
     };
@@ -139,6 +144,7 @@ impl EraRules {
         halve_usable: false,
         floor_segments: 2,
         fast_retransmit_backs_off: false,
+        nearest_tick: false,
         restart_at_initial_window: false,
         inflate_when_refused: false,
         handshake_ack_opens_window: false,

@@ -9,6 +9,8 @@ pub(crate) struct Rto {
     policy: RtoPolicy,
     /// When the sender's clock ticked last before time zero; timers and measurements see whole ticks only.
     phase: Duration,
+    /// Round trips are rounded to the nearest tick.
+    nearest: bool,
     /// SRTT in eighths of a tick.
     srtt: u64,
     /// RTTVAR in quarters of a tick.
@@ -24,14 +26,34 @@ pub(crate) struct Rto {
 impl Rto {
     /// An estimator without a measurement; the clock ticks at `phase` before time zero and every tick from there.
     pub(crate) fn new(policy: RtoPolicy, phase: Duration) -> Rto {
-        Rto { policy, phase, srtt: 0, rttvar: 0, measured: false, base: policy.initial, backoff: 1, exact_srtt: None }
+        Rto {
+            policy,
+            phase,
+            nearest: false,
+            srtt: 0,
+            rttvar: 0,
+            measured: false,
+            base: policy.initial,
+            backoff: 1,
+            exact_srtt: None,
+        }
+    }
+
+    /// Rounds round trips to the nearest tick.
+    pub(crate) fn to_nearest_tick(self) -> Rto {
+        Rto { nearest: true, ..self }
     }
 
     /// Takes a round trip, free of Karn's ambiguity (RFC 6298 s3), and ends the back-off.
     pub(crate) fn measure(&mut self, sent: Time, now: Time) {
         let exact = (now - sent).as_nanos();
         self.exact_srtt = Some(self.exact_srtt.map_or(exact * 8, |srtt| srtt - srtt / 8 + exact));
-        let rtt = self.ticks(now).saturating_sub(self.ticks(sent)).max(1);
+        let rtt = if self.nearest {
+            let tick = self.policy.tick.as_nanos();
+            ((exact + tick / 2) / tick).max(1)
+        } else {
+            self.ticks(now).saturating_sub(self.ticks(sent)).max(1)
+        };
         if self.measured {
             // RFC 6298 s2.3 with alpha 1/8 and beta 1/4, in the scaled integers of Jacobson's appendix.
             let error = rtt as i64 - (self.srtt >> 3) as i64;
@@ -127,6 +149,21 @@ mod tests {
             rto.measure(ms(start), ms(start + 22));
             assert_eq!(rto.timeout(), Duration::from_millis(1500), "sample at {start} ms");
         }
+    }
+
+    #[test]
+    fn a_round_trip_of_just_over_a_tick_is_one_tick_to_the_nearest_and_now_and_then_two_by_counting() {
+        let samples = |rto: Rto| {
+            let mut rto = rto;
+            [0, 50, 190].map(|start| {
+                rto.measured = false;
+                rto.measure(ms(start), ms(start + 220));
+                rto.timeout().as_millis()
+            })
+        };
+        let rto = Rto::new(Personality::hfc_tuned().rto, Duration::ZERO);
+        assert_eq!(samples(rto.clone()), [600, 600, 1_200], "ticks between");
+        assert_eq!(samples(rto.to_nearest_tick()), [600, 600, 600]);
     }
 
     #[test]

@@ -150,6 +150,26 @@ fn under_sack_too_an_echo_ends_the_back_off() {
 }
 
 #[test]
+fn in_1996_a_fast_retransmit_backed_off_the_next_timer_and_not_its_own() {
+    let p =
+        Personality { recovery: Recovery::Reno, era: headend_engine::tcp::personality::EraRules::NS_1996, ..plain() };
+    let mut bench = Bench::client(&p);
+    bench.write(4_000);
+    bench.now = ms(200);
+    bench.hear(ack(1_001));
+    for _ in 0..3 {
+        bench.hear(ack(1_001));
+    }
+    assert_eq!(bench.tcp.counters().fast_retransmits, 1);
+    assert_eq!(rto_ms(&bench), 2_000, "backed off");
+    assert_eq!(bench.until(ms(1_199)), [""; 0]);
+    assert!(
+        bench.until(ms(1_201))[0].starts_with("1200ms: 1001:2001"),
+        "one second after the retransmission all the same"
+    );
+}
+
+#[test]
 fn a_timeout_begins_slow_start_with_one_segment() {
     for p in each_recovery() {
         let mut bench = open(&p);

@@ -405,9 +405,18 @@ pub static OPTIONS: &[TcpOption] = &[
         "era_fast_retransmit_backs_off",
         "era.fast_retransmit_backs_off",
         Kind::Flag,
-        "Every fast retransmit doubles the RTO's back-off until a fresh sample (ns of December 1996, inferred).",
+        "Every fast retransmit doubles the RTO's back-off until a fresh sample, from the next timer on (ns of December \
+         1996, inferred).",
         |p, s| p.era.fast_retransmit_backs_off = s.flag(),
         |p| p.era.fast_retransmit_backs_off.to_string(),
+    ),
+    option(
+        "era_nearest_tick",
+        "era.nearest_tick",
+        Kind::Flag,
+        "Round trips are rounded to the nearest tick (ns of December 1996); else the ticks between are counted (BSD).",
+        |p, s| p.era.nearest_tick = s.flag(),
+        |p| p.era.nearest_tick.to_string(),
     ),
     option(
         "era_restart_at_initial_window",

@@ -80,6 +80,8 @@ impl DupAcks {
     pub(crate) fn fast_retransmit(&mut self, flight: &mut Flight, now: Time, cause: Cause) {
         flight.counters.fast_retransmits += 1;
         flight.congest(now, Shrink { inflation: self.inflation, ..Shrink::new(cause, flight.size()) });
+        // Set before the back-off, which so lengthens the next timer and not this one.
+        flight.retransmit_at = Some(flight.rto.deadline(now));
         if flight.era.fast_retransmit_backs_off {
             flight.rto.back_off();
         }
@@ -87,7 +89,6 @@ impl DupAcks {
         self.timed_out = false;
         self.timed = None;
         self.resend = true;
-        flight.restart_timer = true;
     }
 
     /// Back to the first segment and to slow start.
