@@ -260,7 +260,8 @@ impl Sender {
         }
         self.recovery.on_ack(flight, &ack);
         self.run_timer(heard.now);
-        if self.flight.edge > self.flight.una {
+        // Nothing is left to probe for, or nothing to probe with.
+        if self.flight.edge > self.flight.una || self.flight.una == self.flight.end {
             self.probe_at = None;
             self.probes = 0;
         }

@@ -227,6 +227,7 @@ fn a_probe_carries_the_fin_if_nothing_else_is_left() {
     assert!(sent.iter().any(|said| said.ends_with("FIN 4001 ack 1")), "{sent:?}");
     bench.hear(ack(4_002).offers(0));
     assert_eq!(bench.tcp.state(), State::FinWait2);
+    assert_eq!(bench.until(ms(200_000)), [""; 0], "all is acknowledged: no probe is due any more");
 }
 
 #[test]
