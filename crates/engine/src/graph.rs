@@ -159,14 +159,17 @@ impl<N: Node> Graph<N> {
         if let Some((outer, packet)) = self.leaving.pop_front() {
             return (now, Step::Send(outer, packet));
         }
+        // The node that is not done yet.
+        let mut again = None;
         loop {
-            let index = match self.touched.get(self.polled) {
-                Some(&index) => {
+            let index = match (again.take(), self.touched.get(self.polled)) {
+                (Some(index), _) => index,
+                (None, Some(&index)) => {
                     self.polled += 1;
                     self.is_touched[index as usize] = false;
                     index as usize
                 }
-                None => {
+                (None, None) => {
                     if self.polled > 0 {
                         self.touched.clear();
                         self.polled = 0;
@@ -182,36 +185,34 @@ impl<N: Node> Graph<N> {
                     }
                 }
             };
-            loop {
-                let node = &mut self.nodes[index];
-                let wake = match &node.poll(now) {
-                    Step::Wait(wake) => *wake,
-                    Step::Send(port, packet) => {
-                        let quiet = node.quiet_until(now);
-                        match self.destination(index, *port, packet) {
-                            Ok((to, into)) => {
-                                if self.deliver(now, to, into, packet) {
-                                    // What the packet sets off comes before what else this node sends now: a host
-                                    // answers each of two packets, and not both with one acknowledgement.
-                                    self.touch(index as u32);
-                                    break;
-                                }
-                            }
-                            Err(outer) => {
-                                // This node goes on next time, before those that it has touched.
-                                self.touched.insert(self.polled, index as u32);
-                                return (now, Step::Send(outer, *packet));
-                            }
+            let node = &mut self.nodes[index];
+            let wake = match &node.poll(now) {
+                Step::Wait(wake) => *wake,
+                Step::Send(port, packet) => {
+                    let quiet = node.quiet_until(now);
+                    let (to, into) = match self.destination(index, *port, packet) {
+                        Ok(inside) => inside,
+                        Err(outer) => {
+                            // This node goes on next time, before those that it has touched.
+                            self.touched.insert(self.polled, index as u32);
+                            return (now, Step::Send(outer, *packet));
                         }
-                        if quiet.is_none() {
-                            continue;
+                    };
+                    let answers = self.deliver(now, to, into, packet);
+                    if quiet.is_none() {
+                        if answers {
+                            // What the packet sets off comes before what else this node sends now: a host answers each
+                            // of two packets, and not both with one acknowledgement.
+                            self.touch(index as u32);
+                        } else {
+                            again = Some(index);
                         }
-                        quiet
+                        continue;
                     }
-                };
-                self.wakes.set(index, wake);
-                break;
-            }
+                    quiet
+                }
+            };
+            self.wakes.set(index, wake);
         }
     }
 
@@ -246,5 +247,60 @@ impl<N: Node> Node for Graph<N> {
     fn take_discards(&mut self, into: &mut Vec<Discard>) {
         // No node does anything else for it, so none need be polled again.
         self.nodes.iter_mut().for_each(|node| node.take_discards(into));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{Body, Endpoint};
+
+    /// Sends a burst at time zero; or answers what has come since it was last polled, all at once.
+    #[derive(Debug)]
+    enum Talker {
+        Burst { left: u64 },
+        Answers { heard: u64, heard_at_once: Vec<u64> },
+    }
+
+    const PACKET: Packet = Packet {
+        id: 0,
+        src: Endpoint { node: 0, port: 0 },
+        dst: Endpoint { node: 1, port: 0 },
+        len: 40,
+        body: Body::Opaque,
+    };
+
+    impl Node for Talker {
+        fn receive(&mut self, _now: Time, _port: Port, _packet: &Packet) {
+            if let Talker::Answers { heard, .. } = self {
+                *heard += 1;
+            }
+        }
+
+        fn poll(&mut self, _now: Time) -> Step {
+            match self {
+                Talker::Burst { left: 0 } | Talker::Answers { heard: 0, .. } => Step::Wait(None),
+                Talker::Burst { left } => {
+                    *left -= 1;
+                    Step::Send(Port(0), PACKET)
+                }
+                Talker::Answers { heard, heard_at_once } => {
+                    heard_at_once.push(std::mem::take(heard));
+                    Step::Send(Port(0), PACKET)
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_packet_of_a_burst_is_answered_before_the_next_is_handed_over() {
+        let mut graph = Graph::new();
+        graph.add(Talker::Burst { left: 3 });
+        graph.add(Talker::Answers { heard: 0, heard_at_once: Vec::new() });
+        graph.wire(0, Port(0), 1, Port(0));
+        graph.wire(1, Port(0), 0, Port(0));
+        assert_eq!(graph.poll(Time::ZERO), Step::Wait(None));
+        let Talker::Answers { heard_at_once, .. } = &graph.nodes()[1] else { panic!("the second node answers") };
+        assert_eq!(*heard_at_once, [1, 1, 1]);
     }
 }
