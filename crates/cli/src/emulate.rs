@@ -33,9 +33,9 @@ use meter::{Meter, Sample};
 #[command(
     group = ArgGroup::new("ends").required(true),
     after_help = "Examples:\n  \
-    headend emulate scenarios/hfc.toml --between headend-end subscriber\n  \
-    headend emulate scenarios/dumbbell.toml --between s0=left r0=right --duration 60s --format json\n  \
-    headend emulate scenarios/hfc.toml --interfaces eth1 eth2 --pcap captures\n\n\
+    headend emulate scenarios/handover.toml --between left right\n  \
+    headend emulate scenarios/dumbbell.toml --between right=one left=other --duration 60s --format json\n  \
+    headend emulate scenarios/handover.toml --interfaces eth1 eth2 --pcap captures\n\n\
     The scenario's flows are not run: whatever the two sides send is what crosses.\n\
     Exit codes: 0, after Ctrl-C as well; 2 for a wrong request; 1 for a failure."
 )]

@@ -1,0 +1,126 @@
+//! The reactor between interfaces that are there anyway, made for the purpose: these tests need root and iproute2, and
+//! say so where they are skipped.
+#![cfg(target_os = "linux")]
+
+use std::net::UdpSocket;
+use std::ops::ControlFlow;
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration as Wall, Instant};
+
+use headend_engine::cable::{Cable, Config};
+use headend_engine::time::Duration;
+use headend_host::netns::{self, Namespace};
+use headend_host::packet::{HEADER_BYTES, Interface};
+use headend_host::reactor::{Attachment, Destination, Devices, Limits, Reactor, Report, Stop};
+
+/// A namespace of this test process, which goes when the test ends, however it ends.
+struct Made(Namespace);
+
+impl Made {
+    fn new(of: &str) -> Made {
+        Made(Namespace::create(&format!("headend-test-{}-{of}", std::process::id())).expect("root makes namespaces"))
+    }
+
+    fn socket(&self, address: &str) -> UdpSocket {
+        let bound = self.0.run(|| UdpSocket::bind((address, 7_000))).expect("the namespace is there");
+        let socket = bound.expect("the address is the namespace's own");
+        socket.set_read_timeout(Some(Wall::from_secs(20))).expect("a time-out is allowed");
+        socket
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        netns::remove(self.0.name()).expect("a namespace of this test can be removed");
+    }
+}
+
+fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status().expect("iproute2 is there");
+    assert!(status.success(), "ip {arguments}");
+}
+
+fn is_possible() -> bool {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: making network namespaces and interfaces takes root");
+        return false;
+    }
+    let has_ip = Command::new("ip").arg("-V").output().is_ok();
+    if !has_ip {
+        eprintln!("skipped: making interfaces takes the command ip, of iproute2");
+    }
+    has_ip
+}
+
+/// `left` and `right` in `middle`, each wired to `end` in a place of its own, with 10.123.1.1 and .2.
+fn wire(middle: &Made, places: [&Made; 2]) {
+    for (place, (side, address)) in places.into_iter().zip([("left", "10.123.1.1"), ("right", "10.123.1.2")]) {
+        let (end, middle) = (place.0.name(), middle.0.name());
+        ip(&format!("link add end netns {end} type veth peer name {side} netns {middle}"));
+        ip(&format!("-n {end} address add {address}/24 dev end"));
+        ip(&format!("-n {end} link set end up"));
+        ip(&format!("-n {middle} link set {side} up"));
+    }
+}
+
+#[test]
+fn frames_cross_between_interfaces_and_links_count_the_packets_in_them() {
+    if !is_possible() {
+        return;
+    }
+    let (a, middle, b) = (Made::new("wire-a"), Made::new("wire-m"), Made::new("wire-b"));
+    wire(&middle, [&a, &b]);
+    let interface = |name: &str| middle.0.run(|| Interface::open(name)).and_then(|opened| opened).expect("it is up");
+    let gates = vec![Some(interface("left")), Some(interface("right"))];
+    let stop = Stop::new().expect("an eventfd can be had");
+    let stopper = stop.clone();
+    let reactor = thread::spawn(move || {
+        let mut cable = Cable::new(Config { delay: Duration::from_millis(20), ..Config::papers() });
+        cable.links_mut().into_iter().for_each(|link| link.record_discards());
+        let attachment = |node, to| Some(Attachment { node, to: Destination::Always(to) });
+        let limits = Limits::for_mtu(1_500 + HEADER_BYTES as u32);
+        let mut reactor = Reactor::new(cable, vec![attachment(0, 1), attachment(1, 0)], limits);
+        let mut last = Report::default();
+        let mut devices = Devices::new(gates, stopper);
+        let ran = reactor.run(&mut devices, Duration::from_millis(100), &mut |_, report| {
+            last = report.clone();
+            ControlFlow::Continue(())
+        });
+        ran.map(|()| last)
+    });
+    let (near, far) = (a.socket("10.123.1.1"), b.socket("10.123.1.2"));
+    // A veth leaves checksums to hardware that it does not have; UDP may do without (RFC 768).
+    let on: libc::c_int = 1;
+    let len = size_of_val(&on) as libc::socklen_t;
+    // SAFETY: the option takes an int, which is read before the call returns.
+    let set =
+        unsafe { libc::setsockopt(near.as_raw_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, (&raw const on).cast(), len) };
+    assert_eq!(set, 0);
+    let start = Instant::now();
+    near.send_to(&[7; 1_000], "10.123.1.2:7000").expect("the path takes it");
+    let mut buffer = [0; 2_000];
+    let (len, from) = far.recv_from(&mut buffer).expect("it arrives");
+    assert_eq!((&buffer[..len], from.to_string().as_str()), (&[7; 1_000][..], "10.123.1.1:7000"));
+    // The question for the other's address and its answer cross before.
+    assert!(start.elapsed() >= Wall::from_millis(60), "three times 20 ms, and not {:?}", start.elapsed());
+    stop.stop();
+    let report = reactor.join().expect("it does not panic").expect("it does not fail");
+    let counts = report.ports[1];
+    assert!(counts.left_bytes >= 1_028 && counts.left_bytes < 1_028 + 60 * counts.left, "{counts:?}");
+    assert_eq!(report.strain.dropped, 0, "{report:?}");
+}
+
+#[test]
+fn an_interface_that_is_down_or_not_there_is_refused_with_its_name() {
+    if !is_possible() {
+        return;
+    }
+    let place = Made::new("down");
+    for name in ["lo", "no-such"] {
+        let opened = place.0.run(|| Interface::open(name)).expect("the namespace is there");
+        let error = opened.expect_err("there is nothing to open").to_string();
+        assert!(error.contains(name), "{error}");
+    }
+}
