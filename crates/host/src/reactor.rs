@@ -181,6 +181,11 @@ impl<N: Node> Reactor<N> {
         };
         let arrived = outside.now();
         let header = outside.header_bytes();
+        if self.buffers.is_cut_off(len) {
+            self.books.oversize();
+            self.buffers.put_back(id);
+            return Ok(true);
+        }
         if len <= header {
             // Shorter than any frame: nothing to carry.
             self.books.stray(port);

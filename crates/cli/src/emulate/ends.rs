@@ -46,7 +46,7 @@ pub(super) fn open(arguments: &Arguments, network: &Network) -> Result<Ends, Fai
     }
     let nodes = nodes(option, [first.0, second.0], network)?;
     let (gates, places): (Vec<Gate>, Vec<String>) = match arguments.between.is_empty() {
-        true => [first.1, second.1].into_iter().map(interface).collect::<Result<Vec<_>, _>>()?,
+        true => interfaces(arguments, [first.1, second.1])?,
         false => tuns(arguments, [first.1, second.1])?,
     }
     .into_iter()
@@ -132,8 +132,18 @@ fn tuns(arguments: &Arguments, namespaces: [&str; 2]) -> Result<Vec<(Gate, Strin
     Ok(gates)
 }
 
-fn interface(name: &str) -> Result<(Gate, String), Failure> {
-    Ok((Gate::from(Interface::open(name)?), format!("interface {name}")))
+fn interfaces(arguments: &Arguments, names: [&str; 2]) -> Result<Vec<(Gate, String)>, Failure> {
+    let mut gates = Vec::new();
+    for name in names {
+        let interface = Interface::open(name)?;
+        let mtu = interface.device().mtu;
+        if mtu > arguments.mtu {
+            let text = format!("--interfaces: {name} has packets of up to {mtu} bytes: say so with --mtu {mtu}");
+            return Err(Failure::Wrong(text));
+        }
+        gates.push((Gate::from(interface), format!("interface {name}")));
+    }
+    Ok(gates)
 }
 
 /// `10.83.0.1/24`

@@ -207,7 +207,7 @@ impl Meter {
                         })
                     })
                     .collect();
-                let Strain { dropped, refused, full, late_intervals, late } = report.strain;
+                let Strain { dropped, refused, full, oversize, late_intervals, late } = report.strain;
                 let line = json!({
                     "event": "summary",
                     "time_s": report.now.as_secs_f64(),
@@ -219,6 +219,7 @@ impl Meter {
                         "dropped_unread": dropped,
                         "refused": refused,
                         "buffers_full": full,
+                        "too_long": oversize,
                         "late_intervals": late_intervals,
                         "late_deliveries": late,
                     },
@@ -252,6 +253,7 @@ fn warnings(strain: &Strain, is_urgent: bool, unwritten: u64) -> Vec<String> {
     sign(strain.dropped, "packets were dropped before they were read");
     sign(strain.refused, "packets were refused by a device");
     sign(strain.full, "times there was no buffer for a packet");
+    sign(strain.oversize, "packets were longer than --mtu says and not carried");
     sign(strain.late_intervals, "seconds had too many late deliveries");
     if !signs.is_empty() {
         lines.push(format!(

@@ -41,12 +41,18 @@ impl Buffers {
     /// A buffer to read into, and the id of the packet that will be in it. There must be room.
     pub(super) fn take(&mut self) -> (u64, &mut [u8]) {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.buffers.push(Buffer { bytes: vec![0; self.packet_bytes_max].into(), len: 0, is_held: false });
+            // A byte more than any packet: one that fills it was longer and is cut off.
+            self.buffers.push(Buffer { bytes: vec![0; self.packet_bytes_max + 1].into(), len: 0, is_held: false });
             self.buffers.len() as u32 - 1
         });
         let buffer = &mut self.buffers[index as usize];
         buffer.is_held = true;
         (u64::from(index), &mut buffer.bytes)
+    }
+
+    /// Whether so many bytes read are no whole packet.
+    pub(super) fn is_cut_off(&self, len: usize) -> bool {
+        len > self.packet_bytes_max
     }
 
     /// The whole buffer of `id`.

@@ -75,6 +75,8 @@ pub struct Strain {
     pub refused: u64,
     /// Times that no packet could be read for want of a buffer.
     pub full: u64,
+    /// Packets that were longer than they may be: a device or its driver has joined several.
+    pub oversize: u64,
     /// Intervals with too many late deliveries, or with one that was much too late.
     pub late_intervals: u64,
     /// Late deliveries in those.
@@ -150,6 +152,10 @@ impl Books {
 
     pub(super) fn full(&mut self) {
         self.strain.full += 1;
+    }
+
+    pub(super) fn oversize(&mut self) {
+        self.strain.oversize += 1;
     }
 
     pub(super) fn stray(&mut self, port: Port) {

@@ -200,6 +200,15 @@ fn strays_and_refused_packets_are_counted_and_their_buffers_are_free() {
 }
 
 #[test]
+fn a_packet_that_is_too_long_is_not_carried_cut_off_and_marks_the_result() {
+    let mut script = Script::new([(0, 0, vec![1; 101]), (1, 0, vec![2; 100])]);
+    let limits = Limits { packet_bytes_max: 100, ..Limits::for_mtu(1_500) };
+    let report = run(&mut reactor(link(9, vec![]), limits), &mut script);
+    assert_eq!(script.gone.len(), 1);
+    assert_eq!((script.gone[0].2.len(), report.strain.oversize, report.inside), (100, 1, 0));
+}
+
+#[test]
 fn without_traffic_the_reactor_wakes_for_its_reports_alone() {
     let mut script = Script::new([]);
     run(&mut reactor(link(9, vec![]), Limits::for_mtu(1_500)), &mut script);
