@@ -195,7 +195,7 @@ impl Connection {
 
     fn new(personality: &Personality, isn: u32, clock_phase: Duration, phase: Phase) -> Connection {
         let rto = Rto::new(personality.rto, clock_phase);
-        let rto = if personality.era.nearest_tick { rto.to_nearest_tick() } else { rto };
+        let rto = if personality.era.nearest_tick { rto.rounding_to_nearest_tick() } else { rto };
         Connection {
             personality: personality.clone(),
             isn,

@@ -40,7 +40,7 @@ impl Rto {
     }
 
     /// Rounds round trips to the nearest tick.
-    pub(crate) fn to_nearest_tick(self) -> Rto {
+    pub(crate) fn rounding_to_nearest_tick(self) -> Rto {
         Rto { nearest: true, ..self }
     }
 
@@ -163,7 +163,7 @@ mod tests {
         };
         let rto = Rto::new(Personality::hfc_tuned().rto, Duration::ZERO);
         assert_eq!(samples(rto.clone()), [600, 600, 1_200], "ticks between");
-        assert_eq!(samples(rto.to_nearest_tick()), [600, 600, 600]);
+        assert_eq!(samples(rto.rounding_to_nearest_tick()), [600, 600, 600]);
     }
 
     #[test]
