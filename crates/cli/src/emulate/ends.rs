@@ -1,5 +1,6 @@
 //! What is at the two ends of the emulated network: devices made in namespaces, or interfaces that are there.
 
+use std::io;
 use std::net::Ipv4Addr;
 
 use headend_engine::node::Port;
@@ -126,7 +127,14 @@ fn tuns(arguments: &Arguments, namespaces: [&str; 2]) -> Result<Vec<(Gate, Strin
             return Err(Failure::Wrong(format!("there is no namespace {name}; make it with: ip netns add {name}")));
         }
         let namespace = Namespace::open(name)?;
-        let tun = Tun::create(Some(&namespace), &Setup::new(&arguments.device, vec![address], arguments.mtu))?;
+        let setup = Setup::new(&arguments.device, vec![address], arguments.mtu);
+        let tun = Tun::create(Some(&namespace), &setup).map_err(|error| match error.kind() {
+            io::ErrorKind::ResourceBusy => {
+                let text = format!("namespace {name} has a device {} already; another name: --device", setup.name);
+                Failure::Wrong(text)
+            }
+            _ => Failure::from(error),
+        })?;
         gates.push((Gate::from(tun), format!("namespace {name}, device {}, {text}", arguments.device)));
     }
     Ok(gates)

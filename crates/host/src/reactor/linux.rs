@@ -203,6 +203,10 @@ impl Outside for Devices {
                 self.waits[index].revents = 0;
                 Ok(None)
             }
+            Err(error @ Errno::BADFD) => {
+                let what = format!("device {} is gone: it was removed, or its namespace", self.gate(port).name());
+                Err(Error::new(what, error))
+            }
             Err(error) => Err(Error::new(format!("read from {}", self.gate(port).name()), error)),
         }
     }
