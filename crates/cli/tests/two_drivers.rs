@@ -17,7 +17,7 @@ use headend_sim::scenario::Scenario;
 use headend_sim::world::World;
 
 /// Three senders with different stacks at different distances, one receiver behind a link that loses packets in bursts,
-/// a modem that drops them, and acknowledgements that get lost as well.
+/// a modem that drops them, a rate and a loss that change, and acknowledgements that get lost as well.
 const SCENARIO: &str = r#"
     title = "several flows over queues that fill and links that lose"
     seed = 7
@@ -36,13 +36,13 @@ const SCENARIO: &str = r#"
     personality = "linux"
     [links.n]
     between = ["near", "gate"]
-    rate = "91Mbit/s"
+    rate = [["0s", "91Mbit/s"], ["2s", "7.3Mbit/s"], ["3500ms", "91Mbit/s"]]
     delay = "2ms"
     [links.f]
     between = ["far", "gate"]
     rate = "83Mbit/s"
     delay = "31ms"
-    loss = "0.5%"
+    loss = [["0s", "0%"], ["1s", "2%"], ["3s", "0.1%"]]
     [links.o]
     between = ["old", "gate"]
     rate = "9.7Mbit/s"
