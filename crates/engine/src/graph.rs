@@ -57,6 +57,13 @@ impl<N: Node> Graph<N> {
         }
     }
 
+    /// Makes room for so many more nodes, where that is known beforehand.
+    pub fn reserve(&mut self, nodes: usize) {
+        self.nodes.reserve_exact(nodes);
+        self.wires.reserve_exact(nodes);
+        self.is_touched.reserve_exact(nodes);
+    }
+
     /// Adds a node and returns its index. It is polled for the first time when the graph is.
     pub fn add(&mut self, node: N) -> usize {
         let index = self.nodes.len();

@@ -117,6 +117,7 @@ impl<H: Node> Network<H> {
         assert!(scenario.nodes.len() <= usize::from(u16::MAX) + 1, "addresses are 16 bits long");
         let topology = Topology::of(scenario);
         let mut graph = Graph::new();
+        graph.reserve(scenario.nodes.len() + 2 * scenario.links.len());
         for (node, spec) in scenario.nodes.iter().enumerate() {
             graph.add(match &spec.kind {
                 NodeKind::Router => Piece::Router(Router::new(topology.routes(node))),

@@ -14,6 +14,7 @@ use crate::host::{End, Host};
 use crate::network::{Piece, Way};
 use crate::pcapng::Capture;
 use crate::results::{FlowRow, Interner, RunOutcome};
+use crate::router::Router;
 use crate::trace::{EndReader, Event, RunTrace, SeriesRow, What, read_event};
 
 /// Bytes of a packet that a capture stores: the largest IPv4 and TCP headers.
@@ -22,12 +23,25 @@ const SNAP_LEN: u32 = 120;
 impl World {
     /// What the run yields that ended at `end`.
     pub(super) fn collect(mut self, point: usize, end: Time) -> (RunOutcome, Option<RunTrace>) {
-        let links = self.network.link_rows(end);
         let flows = self.flows.iter().map(|instance| self.flow_row(instance, end)).collect();
+        if !self.trace {
+            self.dismiss_hosts();
+        }
+        let links = self.network.link_rows(end);
         let run = u64::from(self.run);
         let outcome = RunOutcome { point, run, seed: self.seed, end_ns: end.as_nanos(), flows, links };
         let trace = self.trace.then(|| self.run_trace());
         (outcome, trace)
+    }
+
+    /// Makes room for what is still to be read out: hosts are most of what a flow takes.
+    fn dismiss_hosts(&mut self) {
+        for node in 0..self.network.nodes.len() {
+            let piece = self.network.graph.node_mut(node);
+            if matches!(piece, Piece::Host(_)) {
+                *piece = Piece::Router(Router::new(Vec::new()));
+            }
+        }
     }
 
     fn host(&self, node: usize) -> &Host {
