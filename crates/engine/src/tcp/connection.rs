@@ -126,9 +126,8 @@ pub struct Connection {
     receiver: Receiver,
     time_wait_until: Option<Time>,
     clock_phase: Duration,
-    personality: Personality,
-    /// Timer of the hand-shake, and the round trip it measures.
-    hello: Hello,
+    /// What the hand-shake needs, until it is over.
+    hello: Option<Box<Hello>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +153,7 @@ struct Agreed {
 
 #[derive(Clone, Debug)]
 struct Hello {
+    personality: Personality,
     rto: Rto,
     /// When the SYN or SYN-ACK is to be sent (again).
     due: Option<Time>,
@@ -169,7 +169,7 @@ impl Connection {
     /// ticked last.
     pub fn connect(personality: &Personality, isn: u32, clock_phase: Duration) -> Connection {
         let mut connection = Connection::new(personality, isn, clock_phase, Phase::SynSent);
-        connection.hello.due = Some(Time::ZERO);
+        connection.hello.as_mut().expect("it has not begun").due = Some(Time::ZERO);
         connection
     }
 
@@ -197,14 +197,20 @@ impl Connection {
         let rto = Rto::new(personality.rto, clock_phase);
         let rto = if personality.era.nearest_tick { rto.rounding_to_nearest_tick() } else { rto };
         Connection {
-            personality: personality.clone(),
             isn,
             irs: 0,
             phase,
             fault: None,
             agreed: Agreed::default(),
             clock_phase,
-            hello: Hello { rto, due: None, attempts: 0, copies: 0, sent: Time::ZERO },
+            hello: Some(Box::new(Hello {
+                personality: personality.clone(),
+                rto,
+                due: None,
+                attempts: 0,
+                copies: 0,
+                sent: Time::ZERO,
+            })),
             sender: None,
             receiver: Receiver::new(personality.delayed_ack, clock_phase, personality.receive_buffer.get()),
             closing: false,
@@ -427,8 +433,8 @@ impl Connection {
                 self.refuse(segment);
                 return;
             }
-            let opens = if self.personality.era.handshake_ack_opens_window { self.payload_max() } else { 0 };
-            self.establish(now, segment, opens);
+            let opens = self.hello.as_ref().is_some_and(|hello| hello.personality.era.handshake_ack_opens_window);
+            self.establish(now, segment, if opens { self.payload_max() } else { 0 });
         }
         if !self.take_acknowledgement(now, segment) {
             self.receiver.acknowledge();
@@ -594,7 +600,7 @@ impl Connection {
             self.fault = Some(fault);
             self.phase = Phase::Closed;
         }
-        self.hello.due = None;
+        self.hello = None;
         self.time_wait_until = None;
     }
 

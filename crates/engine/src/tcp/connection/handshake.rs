@@ -1,10 +1,12 @@
 //! Set-up: the SYNs, and what they agree on (RFC 9293 s3.5).
 
-use super::{Agreed, Connection, Fault, Output, Phase, SYN_ATTEMPTS, timestamp};
+use super::{Agreed, Connection, Fault, Hello, Output, Phase, SYN_ATTEMPTS, timestamp};
 use crate::tcp::segment::{Flags, Options, Segment};
 use crate::tcp::sender::Sender;
 use crate::tcp::seq;
 use crate::time::Time;
+
+const UNTIL_OPEN: &str = "a hand-shake lasts until its connection opens";
 
 impl Connection {
     pub(super) fn receive_in_listen(&mut self, now: Time, segment: &Segment) {
@@ -17,7 +19,7 @@ impl Connection {
         }
         self.take_syn(now, segment);
         self.phase = Phase::SynReceived;
-        self.hello.due = Some(now);
+        self.hello_mut().due = Some(now);
     }
 
     pub(super) fn receive_in_syn_sent(&mut self, now: Time, segment: &Segment) {
@@ -42,7 +44,7 @@ impl Connection {
         } else {
             // Simultaneous open.
             self.phase = Phase::SynReceived;
-            self.hello.due = Some(now);
+            self.hello_mut().due = Some(now);
         }
     }
 
@@ -71,17 +73,17 @@ impl Connection {
 
     pub(super) fn syn_options(&self) -> Options {
         Options {
-            mss: Some(self.personality.mss.get().clamp(1, 65_535) as u16),
-            window_scale: self.personality.window_scaling.then(|| self.own_scale()),
-            sack_permitted: self.personality.sack,
-            timestamps: self.personality.timestamps.then_some((0, self.ts_recent)),
+            mss: Some(self.hello().personality.mss.get().clamp(1, 65_535) as u16),
+            window_scale: self.hello().personality.window_scaling.then(|| self.own_scale()),
+            sack_permitted: self.hello().personality.sack,
+            timestamps: self.hello().personality.timestamps.then_some((0, self.ts_recent)),
             ..Options::default()
         }
     }
 
     /// The smallest shift that lets 16 bits express the receive buffer (RFC 7323 s2.3).
     pub(super) fn own_scale(&self) -> u8 {
-        let buffer = self.personality.receive_buffer.get();
+        let buffer = self.hello().personality.receive_buffer.get();
         (0..14).find(|shift| buffer >> shift <= 65_535).unwrap_or(14)
     }
 
@@ -91,9 +93,11 @@ impl Connection {
     }
 
     pub(super) fn establish(&mut self, now: Time, segment: &Segment, extra_window: u64) {
-        if self.hello.copies == 1 {
-            self.hello.rto.measure(self.hello.sent, now);
-            self.receiver.note_round_trip(now - self.hello.sent);
+        let hello = self.hello_mut();
+        if hello.copies == 1 {
+            let sent = hello.sent;
+            hello.rto.measure(sent, now);
+            self.receiver.note_round_trip(now - sent);
         }
         // The window of a SYN is never scaled (RFC 7323 s2.2).
         let shift = if segment.flags.syn { 0 } else { self.agreed.scale.map_or(0, |(theirs, _)| theirs) };
@@ -101,27 +105,35 @@ impl Connection {
         self.open(1 + window, extra_window);
     }
 
+    /// The hand-shake is over, and what it needed is let go.
     pub(super) fn open(&mut self, edge: u64, extra_window: u64) {
         self.phase = Phase::Open;
-        self.hello.due = None;
-        let mut personality = self.personality.clone();
+        let Some(hello) = self.hello.take() else { unreachable!("a connection opens once") };
+        let Hello { mut personality, mut rto, copies, attempts, .. } = *hello;
         // RFC 5681 s3.1: one segment after a lost SYN or SYN-ACK; RFC 6928 s2 with its large window: after two.
-        if self.hello.copies > if personality.initial_window_segments.is_none() { 2 } else { 1 } {
+        if copies > if personality.initial_window_segments.is_none() { 2 } else { 1 } {
             personality.initial_window_segments = Some(1);
         }
-        if self.hello.attempts > 1 {
-            self.hello.rto.forgive_lost_syn();
+        if attempts > 1 {
+            rto.forgive_lost_syn();
         }
-        let mut sender =
-            Sender::new(&personality, self.payload_max(), self.agreed.sack, self.hello.rto.clone(), extra_window, edge);
+        let mut sender = Sender::new(&personality, self.payload_max(), self.agreed.sack, rto, extra_window, edge);
         if self.closing {
             sender.close();
         }
         self.sender = Some(Box::new(sender));
     }
 
+    fn hello(&self) -> &Hello {
+        self.hello.as_deref().expect(UNTIL_OPEN)
+    }
+
+    fn hello_mut(&mut self) -> &mut Hello {
+        self.hello.as_deref_mut().expect(UNTIL_OPEN)
+    }
+
     pub(super) fn poll_hello(&mut self, now: Time) -> Output {
-        match self.hello.due {
+        match self.hello().due {
             Some(due) if due <= now => {}
             due => {
                 // In SYN-RECEIVED, what is not acceptable is acknowledged: so ends a simultaneous open.
@@ -129,22 +141,24 @@ impl Connection {
                 return answer.map_or(Output::Wait(due), Output::Send);
             }
         }
-        if self.hello.attempts == SYN_ATTEMPTS {
+        let hello = self.hello_mut();
+        if hello.attempts == SYN_ATTEMPTS {
             self.end(Fault::TimedOut);
             return Output::Wait(None);
         }
-        if self.hello.attempts > 0 {
-            self.hello.rto.back_off();
+        if hello.attempts > 0 {
+            hello.rto.back_off();
         }
-        self.hello.attempts += 1;
-        self.hello.due = Some(self.hello.rto.deadline(now));
+        hello.attempts += 1;
+        hello.due = Some(hello.rto.deadline(now));
         Output::Send(self.hello_segment(now))
     }
 
     /// The SYN, or the SYN-ACK.
     pub(super) fn hello_segment(&mut self, now: Time) -> Segment {
-        self.hello.copies += 1;
-        self.hello.sent = now;
+        let hello = self.hello_mut();
+        hello.copies += 1;
+        hello.sent = now;
         let answers = self.phase == Phase::SynReceived;
         let (_, window) = self.receiver.acknowledged();
         let mut options = self.syn_options();
