@@ -66,7 +66,12 @@ pub(crate) struct Arguments {
     device: String,
 
     /// Longest packet, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 1_500, value_parser = clap::value_parser!(u32).range(576..=65_535))]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 1_500,
+        value_parser = clap::value_parser!(u32).range(576..=65_535)
+    )]
     mtu: u32,
 
     /// Stop after this time, such as 60s [default: at Ctrl-C]

@@ -35,8 +35,8 @@ pub trait Outside {
     /// The time now. It never runs backwards.
     fn now(&mut self) -> Time;
 
-    /// Waits until `until`, or until a device has packets if `packets` are wanted, or until it shall stop; does not wait
-    /// if `until` has passed, but looks.
+    /// Waits until `until`, or until a device has packets if `packets` are wanted, or until it shall stop; does not
+    /// wait if `until` has passed, but looks.
     fn wait(&mut self, until: Option<Time>, packets: bool) -> Result<Woken, Error>;
 
     /// Reads a packet from the device at `port` into `buffer` and returns its length; `None` if there is none now.
@@ -118,8 +118,8 @@ impl<N: Node> Reactor<N> {
         self.buffers.held()
     }
 
-    /// Runs until `outside` says stop or `report` breaks. `report` is called every `interval`, and once at the end, with
-    /// the time, the node and what was counted.
+    /// Runs until `outside` says stop or `report` breaks. `report` is called every `interval`, and once at the end,
+    /// with the node and what was counted.
     pub fn run(
         &mut self,
         outside: &mut impl Outside,

@@ -123,7 +123,8 @@ impl Drop for Recorder {
 }
 
 impl Writer {
-    /// Waits until everything is written, and says how many packets could not be. To be called when the recorder is gone.
+    /// Waits until everything is written, and says how many packets could not be. To be called when the recorder is
+    /// gone.
     pub(super) fn finish(self) -> Result<u64, Failure> {
         self.thread.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked))?;
         Ok(self.unwritten.load(Ordering::Relaxed))

@@ -181,7 +181,8 @@ impl Meter {
                 let [p50, p99, max] = [late.p50, late.p99, late.max].map(|late| late.as_nanos() as f64 / 1e3);
                 writeln!(
                     out,
-                    "\n{:.1} s; {} deliveries late by {p50:.0} us at the median, {p99:.0} us at 99%, {max:.0} us at most",
+                    "\n{:.1} s; {} deliveries late by {p50:.0} us at the median, {p99:.0} us at 99%, {max:.0} us \
+                     at most",
                     report.now.as_secs_f64(),
                     late.count
                 )?;

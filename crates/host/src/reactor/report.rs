@@ -20,8 +20,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For devices with this MTU: half a gigabyte of buffers; deliveries more than 1 ms late are late, and with more than
-    /// one in twenty of them, or any by more than 100 ms, half of the shortest usual RTO, the machine has not kept up.
+    /// For devices with this MTU: half a gigabyte of buffers; deliveries more than 1 ms late are late, and with more
+    /// than one in twenty of them, or any by more than 100 ms, half of the shortest usual RTO, the machine has not kept up.
     /// Virtual machines stand still for ten or twenty milliseconds now and then; that alone is not enough.
     pub fn for_mtu(mtu: u32) -> Limits {
         const BUFFER_BYTES_MAX: usize = 512 << 20;

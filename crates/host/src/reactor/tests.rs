@@ -152,7 +152,8 @@ fn a_packet_that_is_read_late_arrives_when_it_is_read() {
     let mut reactor = reactor(link(9, vec![]), Limits::for_mtu(1_500));
     run(&mut reactor, &mut script);
     let times: Vec<u64> = script.gone.iter().map(|(time, ..)| time.as_nanos() / MS).collect();
-    // The first was due at 11 and leaves at the wake-up of 13. The second is read then: due at 24, and that is late too.
+    // The first was due at 11 and leaves at the wake-up of 13. The second is read then: due at 24, and that is late
+    // too.
     assert_eq!(times, [13, 27]);
     assert_eq!(reactor.node().nodes()[0].stats().delivered, 2);
 }

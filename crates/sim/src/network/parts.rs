@@ -1,5 +1,5 @@
-//! From what a scenario says of a link to the engine's parts. Every generator is named after what draws from it, so that
-//! adding an unrelated link changes no draw.
+//! From what a scenario says of a link to the engine's parts. Every generator is named after what draws from it, so
+//! that adding an unrelated link changes no draw.
 
 use headend_engine::cable::{Cable, Capacity, Config};
 use headend_engine::link::Link;

@@ -11,7 +11,7 @@ use headend_engine::time::Duration;
 
 use super::error::{Place, Problem};
 
-/// Largest recording, in bytes: a day at 100 Mbit/s has some four million opportunities a quarter of an hour.
+/// Largest recording, in bytes: a quarter of an hour at 100 Mbit/s, or three quarters at 30.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// The recordings that a document names, each read once: a sweep reads its document many times.

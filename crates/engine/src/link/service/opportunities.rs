@@ -9,8 +9,8 @@ use crate::units::Bytes;
 /// Serves so many bytes at each of some times, over and over: mahimahi's links (Netravali et al. 2015, s2; its
 /// `mm-link(1)`).
 ///
-/// Small packets share an opportunity, a large one takes several, and what nobody used at its time is gone. The recording
-/// starts again when its last opportunity has come.
+/// Small packets share an opportunity, a large one takes several, and what nobody used at its time is gone. The
+/// recording starts again when its last opportunity has come.
 #[derive(Debug)]
 pub struct Opportunities {
     times: Arc<[Duration]>,
