@@ -20,7 +20,7 @@ pub(crate) use end::{Closing, End, Setup};
 /// The first port number of a host; those below are left to well-known services.
 const FIRST_PORT: u16 = 1024;
 
-/// Runs connections and their applications. In the order of use (`repr(C)`), as [`End`] is.
+/// Runs connections and their applications. In the order of use (`repr(C)`), as `End` is.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Host {
