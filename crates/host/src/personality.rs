@@ -220,8 +220,8 @@ impl Mapping {
             self.note(taken != wanted, "delayed_ack_timeout", "an acknowledgement waits 200 ms at most");
             self.settings.socket.delayed_ack_max = Some(taken);
             self.note(heartbeat, "delayed_ack_heartbeat", "each delay has a timer of its own");
-            let why = "the first 16 segments are acknowledged one by one";
-            self.note(quick_segments != 16, "quick_acks", why);
+            let why = "the first 17 segments are acknowledged one by one";
+            self.note(quick_segments != 17, "quick_acks", why);
         }
         let why = "a segment that fills a gap is acknowledged at once";
         self.note(!gap_fill_at_once, "delayed_ack_gap_fill_at_once", why);

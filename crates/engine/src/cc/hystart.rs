@@ -128,10 +128,11 @@ impl SlowStart {
 
     fn classic(&mut self, ack: &Ack, rtt: Option<Duration>, rtt_min: Option<Duration>, cwnd: u64) -> bool {
         let (Some(rtt), Some(rtt_min)) = (rtt, rtt_min) else { return false };
+        // Also of small windows, as Linux does it: a round that began in the middle of a flight would see its train torn.
+        self.turn(ack);
         if cwnd < LOW_WINDOW {
             return false;
         }
-        self.turn(ack);
         let round = &mut self.round;
         if ack.now.since(round.last_ack) <= TRAIN_GAP {
             round.last_ack = ack.now;

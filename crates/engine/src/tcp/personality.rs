@@ -66,7 +66,7 @@ pub struct DelayedAck {
     /// Acknowledge at once when this many segments wait: 1 means no delay.
     pub segments: u32,
     /// So many of the first segments are acknowledged one by one, at once, and so many again after a pause of an RTO
-    /// (Linux: 16).
+    /// (Linux: 17).
     pub quick_segments: u32,
     /// Longest delay.
     pub timeout: Duration,
@@ -353,7 +353,8 @@ impl Personality {
                 ..sack.rto
             },
             delayed_ack: DelayedAck {
-                quick_segments: 16,
+                // Counted in a capture of Linux 6.18: the first segment does not count as one of the kernel's 16.
+                quick_segments: 17,
                 timeout: Duration::from_millis(40),
                 timeout_max: Duration::from_millis(200),
                 ..sack.delayed_ack

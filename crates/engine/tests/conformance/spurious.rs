@@ -130,25 +130,25 @@ fn a_timeout_in_recovery_keeps_the_threshold_of_the_recovery() {
 }
 
 #[test]
-fn linux_acknowledges_the_first_sixteen_segments_one_by_one() {
+fn linux_acknowledges_the_first_seventeen_segments_one_by_one() {
     let p = Personality { receive_buffer: Bytes::new(60_000), ..linux() };
     let mut bench = Bench::server_of(&p, syn());
     let mut alone = Vec::new();
-    for n in 0..20 {
+    for n in 0..21 {
         bench.now += Duration::from_millis(1);
         if !bench.hear(data(n * 1_000 + 1, 1_000)).is_empty() {
             alone.push(n + 1);
         }
     }
-    assert_eq!(alone, (1..=16).chain([18, 20]).collect::<Vec<_>>(), "then every second");
+    assert_eq!(alone, (1..=17).chain([19, 21]).collect::<Vec<_>>(), "then every second");
 }
 
 #[test]
 fn linux_delays_an_acknowledgement_longer_where_segments_come_far_apart() {
     for (apart_ms, delay_ms) in [(1, 40), (15, 40), (30, 60)] {
         let mut bench = Bench::server_of(&linux(), syn());
-        // Sixteen are acknowledged at once, the next waits.
-        for n in 0..17 {
+        // Seventeen are acknowledged at once, the next waits.
+        for n in 0..18 {
             bench.now += Duration::from_millis(apart_ms);
             bench.hear(data(n * 1_000 + 1, 1_000));
         }
@@ -156,6 +156,6 @@ fn linux_delays_an_acknowledgement_longer_where_segments_come_far_apart() {
         let early = bench.until(bench.now + Duration::from_millis(delay_ms - 1));
         assert!(early.is_empty(), "{apart_ms} ms apart, before {delay_ms} ms: {early:?}");
         let left = bench.until(due + Duration::from_millis(1));
-        assert!(left.len() == 1 && left[0].contains("ack 17001"), "{left:?}");
+        assert!(left.len() == 1 && left[0].contains("ack 18001"), "{left:?}");
     }
 }

@@ -301,7 +301,7 @@ pub static OPTIONS: &[TcpOption] = &[
         "quick_acks",
         "delayed_ack.quick_segments",
         Kind::Count { min: 0, max: 1_000 },
-        "So many of the first segments are acknowledged one by one, and again after a long pause (Linux: 16).",
+        "So many of the first segments are acknowledged one by one, and again after a long pause (Linux: 17).",
         |p, s| p.delayed_ack.quick_segments = small(s.count()),
         |p| p.delayed_ack.quick_segments.to_string(),
     ),

@@ -56,6 +56,17 @@ fn a_train_of_acks_half_a_round_trip_long_ends_slow_start() {
     assert_eq!(path.cwnd, 160 + 2 * 42, "at the first ACK that comes after 20.5 ms, number 43 of its round");
 }
 
+/// In Linux, too, a train that begins with a flight is found in its whole length, however small the window was at first.
+#[test]
+fn rounds_begin_with_flights_also_where_the_window_was_small() {
+    let mut path = Path::of(HyStart::Classic, 10);
+    let mut rounds = 0;
+    while !path.round(40, Duration::from_micros(500)) {
+        rounds += 1;
+    }
+    assert_eq!((rounds, path.cwnd), (4, 160 + 2 * 42), "as from a window of 20, one round later");
+}
+
 #[test]
 fn a_train_with_gaps_is_none() {
     let mut path = Path::of(HyStart::Classic, 20);
