@@ -87,7 +87,11 @@ fn compare(points: &[Point], stop: &AtomicBool, pace: &Pace) -> Result<Compariso
     let mut windows = thin::Windows::default();
     let simulated = simulate(points, stop, &mut windows)?;
     let ran = lab::run_all(points, None, stop, pace)?;
-    let health = ran.iter().map(|ran| ran.health).collect();
+    let health: Vec<Health> = ran.iter().map(|ran| ran.health).collect();
+    let mut late = vec![0; points.len()];
+    for ran in ran.iter().filter(|ran| !ran.health.strain.is_none()) {
+        late[ran.outcome.point] += 1;
+    }
     for ran in ran.iter().filter(|ran| ran.outcome.run == 0) {
         windows.note("linux", &ran.outcome, &ran.trace);
     }
@@ -96,7 +100,7 @@ fn compare(points: &[Point], stop: &AtomicBool, pace: &Pace) -> Result<Compariso
     let mut linux = lab::tables(points, ran);
     linux.traces = None;
     let sim = Results::of(&simulated, &swept, None);
-    let rows = table::compare(points, &swept, &sim.flows, &linux.flows);
+    let rows = table::compare(points, &swept, &sim.flows, &linux.flows, &late);
     Ok(Comparison { rows, series, sides: [sim, linux], health })
 }
 

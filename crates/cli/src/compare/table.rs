@@ -36,8 +36,8 @@ fn column_of(measure: &Measure, side: &str) -> String {
 
 /// A row for each flow of each point: `point`, the swept fields, `flow`, `runs`, and for each measure its mean over the
 /// runs and the flow's instances, from Linux and from the simulator, and the difference in per cent of Linux's value (NaN
-/// where that is zero).
-pub(super) fn compare(points: &[Point], swept: &[Swept], sim: &Table, linux: &Table) -> Table {
+/// where that is zero). `late` says of each point in how many runs the machine did not keep up: `runs_late`.
+pub(super) fn compare(points: &[Point], swept: &[Swept], sim: &Table, linux: &Table, late: &[u64]) -> Table {
     let keys: Vec<(usize, Arc<str>)> = points
         .iter()
         .flat_map(|point| point.scenario.flows.iter().map(move |flow| (point.index, Arc::from(flow.name.as_str()))))
@@ -50,6 +50,7 @@ pub(super) fn compare(points: &[Point], swept: &[Swept], sim: &Table, linux: &Ta
     table.push("flow", Column::Text(keys.iter().map(|(_, flow)| flow.clone()).collect()));
     let runs = keys.iter().map(|&(point, _)| u64::from(points[point].scenario.runs)).collect();
     table.push("runs", Column::U64(runs));
+    table.push("runs_late", Column::U64(keys.iter().map(|&(point, _)| late[point]).collect()));
     for measure in &MEASURES {
         let [linux, sim] = [linux, sim].map(|side| means(side, measure.column, &keys));
         let difference = linux.iter().zip(&sim).map(|(&linux, &sim)| difference(linux, sim)).collect();
@@ -94,6 +95,11 @@ pub(super) fn shown(points: &[Point], rows: &Table) -> (Vec<String>, Vec<Vec<Str
             headings.push("%".to_owned());
         }
     }
+    let late = rows.column("runs_late").and_then(Column::as_u64).expect("it is counted");
+    let is_any_late = late.iter().any(|&runs| runs > 0);
+    if is_any_late {
+        headings.push("late runs".to_owned());
+    }
     let text = |name: &str, row: usize| rows.column(name).and_then(Column::as_text).expect("a name")[row].clone();
     let number = |name: &str, row: usize| rows.column(name).and_then(Column::as_f64).expect("a number")[row];
     let cells = |row: usize| {
@@ -107,6 +113,9 @@ pub(super) fn shown(points: &[Point], rows: &Table) -> (Vec<String>, Vec<Vec<Str
                 let difference = number(&format!("{}_difference_percent", measure.name), row);
                 cells.push(or_dash(difference, |percent| format!("{percent:+.1}")));
             }
+        }
+        if is_any_late {
+            cells.push(late[row].to_string());
         }
         cells
     };
@@ -171,7 +180,7 @@ mod tests {
     fn compared(sim: [f64; 4], linux: [f64; 4]) -> (Vec<Point>, Table) {
         let points = Document::parse("test", SCENARIO).unwrap().points().unwrap();
         let swept = headend_sim::sweep::swept_columns(&points);
-        let rows = compare(&points, &swept, &flows(sim), &flows(linux));
+        let rows = compare(&points, &swept, &flows(sim), &flows(linux), &[0, 1]);
         (points, rows)
     }
 
@@ -195,6 +204,8 @@ mod tests {
         let (headings, shown) = shown(&points, &rows);
         assert_eq!(headings[..5], ["links.l.delay", "flow", "goodput [Mbit/s]: Linux", "sim", "%"]);
         assert_eq!(shown[0][..5], ["1ms", "f", "0", "1", "-"]);
+        assert_eq!(headings.last().map(String::as_str), Some("late runs"));
+        assert_eq!([&shown[0], &shown[1]].map(|row| row.last().map(String::as_str)), [Some("0"), Some("1")]);
         assert_eq!(shown[1][..5], ["2ms", "f", "1", "2", "+100.0"]);
         assert!(verdict(&rows).ends_with("0 of 1 are within 15%."), "{}", verdict(&rows));
     }
