@@ -167,29 +167,28 @@ impl<N: Node> Graph<N> {
             return (now, Step::Send(outer, packet));
         }
         // The node that is not done yet.
-        let mut again = None;
+        const NONE: usize = usize::MAX;
+        let mut again = NONE;
         loop {
-            let index = match (again.take(), self.touched.get(self.polled)) {
-                (Some(index), _) => index,
-                (None, Some(&index)) => {
-                    self.polled += 1;
-                    self.is_touched[index as usize] = false;
-                    index as usize
+            let index = if again != NONE {
+                std::mem::replace(&mut again, NONE)
+            } else if let Some(&index) = self.touched.get(self.polled) {
+                self.polled += 1;
+                self.is_touched[index as usize] = false;
+                index as usize
+            } else {
+                if self.polled > 0 {
+                    self.touched.clear();
+                    self.polled = 0;
                 }
-                (None, None) => {
-                    if self.polled > 0 {
-                        self.touched.clear();
-                        self.polled = 0;
+                let first = self.wakes.first();
+                match first {
+                    Some((wake, index)) if wake <= now => index,
+                    Some((wake, index)) if wake <= until && goes_on(now) => {
+                        now = wake;
+                        index
                     }
-                    let first = self.wakes.first();
-                    match first {
-                        Some((wake, index)) if wake <= now => index,
-                        Some((wake, index)) if wake <= until && goes_on(now) => {
-                            now = wake;
-                            index
-                        }
-                        _ => return (now, Step::Wait(first.map(|(wake, _)| wake))),
-                    }
+                    _ => return (now, Step::Wait(first.map(|(wake, _)| wake))),
                 }
             };
             let node = &mut self.nodes[index];
@@ -212,7 +211,7 @@ impl<N: Node> Graph<N> {
                             // of two packets, and not both with one acknowledgement.
                             self.touch(index as u32);
                         } else {
-                            again = Some(index);
+                            again = index;
                         }
                         continue;
                     }

@@ -305,7 +305,9 @@ impl Sender {
         if self.has_nothing_to_send() {
             return None;
         }
-        if let Some(probe) = self.window_probe(now) {
+        if !self.is_blocked() {
+            self.probe_at = None;
+        } else if let Some(probe) = self.window_probe(now) {
             return Some(probe);
         }
         if self.paced {
@@ -348,6 +350,7 @@ impl Sender {
         offered <= len && (resend || len >= (self.window_max / 2).max(1))
     }
 
+    #[inline(always)]
     fn account(&mut self, now: Time, piece: Piece) {
         let flight = &mut self.flight;
         let end = piece.start + piece.len + u64::from(piece.fin);
@@ -390,14 +393,9 @@ impl Sender {
     }
 
     /// RFC 9293 s3.8.6.1: one byte beyond a closed window, again and again, slower and slower.
+    #[cold]
     fn window_probe(&mut self, now: Time) -> Option<Piece> {
-        let flight = &self.flight;
-        let blocked = flight.max == flight.una && flight.max < flight.end && !self.window_takes_a_segment();
-        if !blocked {
-            self.probe_at = None;
-            return None;
-        }
-        let offered = flight.edge.saturating_sub(flight.una);
+        let offered = self.flight.edge.saturating_sub(self.flight.una);
         let wait = if offered > 0 { self.override_interval() } else { self.probe_interval() };
         let due = *self.probe_at.get_or_insert(now + wait);
         if due > now {
@@ -425,6 +423,13 @@ impl Sender {
         Some(Piece { start, len: u64::from(!fin), fin })
     }
 
+    /// There is data to send, nothing is under way, and the window is closed or not worth a segment.
+    #[inline]
+    fn is_blocked(&self) -> bool {
+        let flight = &self.flight;
+        flight.max == flight.una && flight.max < flight.end && !self.window_takes_a_segment()
+    }
+
     /// What is offered is worth a segment, full or all that there is, or half of what the peer ever offered.
     fn window_takes_a_segment(&self) -> bool {
         let flight = &self.flight;
@@ -445,6 +450,7 @@ impl Sender {
     }
 
     /// When the sender wants to be asked again.
+    #[inline]
     pub(crate) fn deadline(&self) -> Option<Time> {
         let timers = earlier(earlier(self.flight.retransmit_at, self.recovery.deadline()), self.probe_at);
         if self.paced { earlier(timers, self.held) } else { timers }
