@@ -159,3 +159,31 @@ fn linux_delays_an_acknowledgement_longer_where_segments_come_far_apart() {
         assert!(left.len() == 1 && left[0].contains("ack 18001"), "{left:?}");
     }
 }
+
+/// As in Linux, whose retrans_stamp stays while a retransmission is on its way.
+#[test]
+fn the_echo_of_a_retransmission_from_the_reduction_before_shows_nothing() {
+    let mut bench = sending(&linux(), true);
+    bench.write(30_000);
+    fast_retransmit(&mut bench, |segment| segment.stamped(150, 100));
+    for n in 6..=12 {
+        bench.now = ms(160 + n);
+        bench.hear(ack(1).offers(50_000).stamped(160, 100).sacks(&[(1_001, n * 1_000 + 1)]));
+    }
+    // The first segment that was sent in recovery is lost, and sent again at 200 ms; then recovery ends.
+    let mut hear = |at, segment: Segment| {
+        bench.now = ms(at);
+        let left = bench.hear(segment);
+        (left, bench.tcp.counters().fast_retransmits, bench.tcp.counters().undone)
+    };
+    let answer = |number| ack(number).offers(50_000);
+    let (left, ..) = hear(200, answer(1).stamped(200, 100).sacks(&[(1_001, 12_001), (13_001, 15_001)]));
+    assert!(left.iter().any(|sent| sent.starts_with("12001:13001")), "{left:?}");
+    hear(205, answer(12_001).stamped(205, 155).sacks(&[(13_001, 15_001)]));
+    // Another loss, another reduction; only then comes the ACK for what was sent again at 200 ms.
+    let (left, reductions, _) =
+        hear(215, answer(12_001).stamped(215, 155).sacks(&[(16_001, 18_001), (13_001, 15_001)]));
+    assert!(left.iter().any(|sent| sent.starts_with("15001:16001")) && reductions == 2, "{left:?}");
+    let (_, _, undone) = hear(240, answer(15_001).stamped(240, 200).sacks(&[(16_001, 18_001)]));
+    assert_eq!(undone, 0, "nothing was sent twice for nothing");
+}

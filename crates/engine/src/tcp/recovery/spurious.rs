@@ -40,8 +40,10 @@ impl Spurious {
     /// The window is reduced now.
     pub(crate) fn on_reduction(&mut self, flight: &Flight) {
         self.frto = None;
+        // What was sent again before and is still on its way is no original: its echo shows nothing.
+        let first = self.episode.filter(|before| before.to > flight.una).and_then(|before| before.first);
         self.episode =
-            flight.undo_spurious.then_some(Episode { from: flight.una, to: flight.una, first: None, unreported: 0 });
+            flight.undo_spurious.then_some(Episode { from: flight.una, to: flight.una, first, unreported: 0 });
     }
 
     /// The timer expired now; `unexplained` unless losses were being repaired already.
