@@ -102,6 +102,7 @@ impl Mapping {
             recovery,
             controller,
             hystart,
+            fast: _,
             window_in_segments,
             frto,
             undo_spurious,
@@ -139,8 +140,7 @@ impl Mapping {
         self.note(!window_in_segments, "window_in_segments", "windows are counted in segments");
         let why = "cubic ends slow start by classic HyStart, on the whole machine or not at all";
         self.note(controller == Algorithm::Cubic && hystart != HyStart::Classic, "hystart", why);
-        // By the route and not as the namespace's default, which may only be an algorithm that everybody is allowed.
-        self.settings.metrics.congestion_control = Some(socket::kernel_name(controller).to_owned());
+        self.controller(controller);
         self.rto(rto);
         self.delayed_ack(delayed_ack);
         self.settings.socket.no_delay = !nagle;
@@ -148,6 +148,20 @@ impl Mapping {
         let is_of_the_era = matches!(recovery, Recovery::Tahoe | Recovery::Reno | Recovery::NewReno);
         let why = "recovery follows RFC 6582 and halves what is in flight";
         self.note(is_of_the_era && *era != EraRules::RFC, "era", why);
+    }
+
+    fn controller(&mut self, wanted: Algorithm) {
+        let taken = match wanted {
+            Algorithm::Reno | Algorithm::Cubic => wanted,
+            // What it aims at, the fields `fast_`, has nowhere to go either.
+            Algorithm::Fast => {
+                self.note(true, "controller", "the kernel has no FAST: cubic controls the window");
+                Algorithm::Cubic
+            }
+        };
+        self.settings.socket.congestion_control = taken;
+        // By the route and not as the namespace's default, which may only be an algorithm that everybody is allowed.
+        self.settings.metrics.congestion_control = Some(socket::kernel_name(taken).to_owned());
     }
 
     fn segments(&mut self, mss: Bytes, headers: Headers) {
@@ -259,6 +273,14 @@ mod tests {
         assert_eq!(settings.metrics.initial_window_segments, Some(1));
         assert_eq!(settings.metrics.rto_min, Some(Duration::from_secs(1)), "a socket cannot be told more than 200 ms");
         assert_eq!(value(&settings, "net.ipv4.tcp_sack"), Some("0"));
+    }
+
+    #[test]
+    fn a_controller_that_the_kernel_lacks_is_said_and_another_takes_its_place() {
+        let (settings, unmapped) = map(&Personality { controller: Algorithm::Fast, ..Personality::linux() });
+        assert_eq!(settings.metrics.congestion_control.as_deref(), Some("cubic"));
+        assert_eq!(settings.socket.congestion_control, Algorithm::Cubic);
+        assert!(matches!(&unmapped[..], [one] if one.option == "controller"), "{unmapped:?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! same one serves a simulated connection, a control TCP and a test.
 
 pub mod cubic;
+pub mod fast;
 pub mod hystart;
 pub mod linux;
 pub mod reno;
@@ -87,6 +88,8 @@ pub struct Setup {
     pub in_segments: bool,
     /// How slow start ends before a loss; CUBIC only.
     pub hystart: HyStart,
+    /// What FAST aims at; FAST only.
+    pub fast: fast::Parameters,
 }
 
 /// A congestion-control algorithm.
@@ -122,11 +125,14 @@ pub enum Algorithm {
     Reno,
     /// RFC 9438.
     Cubic,
+    /// Jin, Wei and Low 2004: a set number of its own packets in the queue.
+    Fast,
 }
 
 impl Algorithm {
     /// All of them with their names in scenario files: the registry.
-    pub const ALL: &[(&str, Algorithm)] = &[("reno", Algorithm::Reno), ("cubic", Algorithm::Cubic)];
+    pub const ALL: &[(&str, Algorithm)] =
+        &[("reno", Algorithm::Reno), ("cubic", Algorithm::Cubic), ("fast", Algorithm::Fast)];
 
     /// A fresh controller. Whatever an algorithm takes beside its name is in the [`Setup`], so that it survives a change of
     /// the name.
@@ -136,6 +142,7 @@ impl Algorithm {
             Algorithm::Reno => Box::new(reno::Reno::new(setup)),
             Algorithm::Cubic if setup.in_segments => Box::new(linux::Cubic::new(&setup)),
             Algorithm::Cubic => Box::new(cubic::Cubic::new(setup)),
+            Algorithm::Fast => Box::new(fast::Fast::new(&setup)),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::segment::Segment;
 use crate::cc::Algorithm;
+use crate::cc::fast;
 use crate::cc::hystart::HyStart;
 use crate::time::Duration;
 use crate::units::Bytes;
@@ -197,6 +198,8 @@ pub struct Personality {
     pub controller: Algorithm,
     /// How slow start ends before a loss; CUBIC only.
     pub hystart: HyStart,
+    /// What FAST aims at; FAST only.
+    pub fast: fast::Parameters,
     /// Windows in whole segments, computed as Linux does; else in bytes, as the RFCs do.
     pub window_in_segments: bool,
     /// Look whether a timeout was spurious, and take it back if so (RFC 5682); RACK-TLP only.
@@ -245,6 +248,7 @@ impl Personality {
             recovery: Recovery::Reno,
             controller: Algorithm::Reno,
             hystart: HyStart::Off,
+            fast: fast::Parameters::DEFAULT,
             window_in_segments: false,
             frto: false,
             undo_spurious: false,
@@ -301,6 +305,7 @@ impl Personality {
             recovery: Recovery::NewReno,
             controller: Algorithm::Reno,
             hystart: HyStart::Off,
+            fast: fast::Parameters::DEFAULT,
             window_in_segments: false,
             frto: false,
             undo_spurious: false,

@@ -126,6 +126,7 @@ impl Sender {
             halve_usable: era.halve_usable,
             in_segments: personality.window_in_segments,
             hystart: personality.hystart,
+            fast: personality.fast,
         };
         let mut sender = Sender {
             flight: Flight {

@@ -34,6 +34,7 @@ impl Clocked {
             halve_usable: false,
             in_segments: false,
             hystart: HyStart::Off,
+            fast: crate::cc::fast::Parameters::DEFAULT,
         };
         Clocked { cubic: Cubic::new(setup), now: Time::from_nanos(1), rtt }
     }

@@ -24,6 +24,7 @@ impl Clocked {
             halve_usable: false,
             in_segments: true,
             hystart: HyStart::Off,
+            fast: crate::cc::fast::Parameters::DEFAULT,
         };
         Clocked { controller: algorithm.start(setup), now: Time::from_nanos(1), rtt: Duration::from_millis(rtt_ms) }
     }

@@ -20,6 +20,7 @@ fn setup(of_1996: bool) -> Setup {
         halve_usable: of_1996,
         in_segments: false,
         hystart: HyStart::Off,
+        fast: crate::cc::fast::Parameters::DEFAULT,
     }
 }
 

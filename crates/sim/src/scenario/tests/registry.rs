@@ -15,7 +15,7 @@ fn members() -> Vec<String> {
     for line in text.lines() {
         let name = line.trim().split(':').next().unwrap_or_default();
         match (line.len() - line.trim_start().len(), line.contains(": ")) {
-            (4, true) if line.ends_with("Policy {") || line.ends_with("Ack {") || line.ends_with("Rules {") => {
+            (4, true) if line.ends_with(" {") => {
                 part = Some(name.to_owned());
             }
             (4, true) => members.push(name.to_owned()),

@@ -1,0 +1,108 @@
+//! FAST: a window that keeps a set number of its own packets, alpha, in the queues of its path (Jin, Wei and Low 2004).
+//!
+//! The queue is told from the delay: of a window w of which the round trip is D and would be d without queues, w d / D
+//! are on their way and the others wait. Every so many round trips the window moves half of the way to where alpha wait
+//! (equation 1 of Andrew et al.). [`law`] has the arithmetic, on plain integers, so that it can run elsewhere to the same
+//! last digit; this file puts it behind [`Controller`].
+
+pub mod law;
+#[cfg(test)]
+mod tests;
+
+use super::{Ack, Cause, Congestion, Controller, Setup};
+use crate::time::Time;
+use crate::units::Bytes;
+use law::{Heard, Law};
+
+/// What a personality says about FAST.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Packets of its own that the flow aims to have in the queues of its path.
+    pub alpha_packets: u32,
+    /// How much of the way to its aim the window goes with every update, in percent: gamma of Jin, Wei and Low 2004.
+    pub gamma_percent: u32,
+    /// Round trips from one update of the window to the next.
+    pub update_rounds: u32,
+}
+
+impl Parameters {
+    /// 20 packets, what FAST has by default on a slow link (Andrew et al. s4-B); half of the way (their equation 1); updated
+    /// in one round trip and left alone in the next (Jin, Wei and Low 2004).
+    pub const DEFAULT: Parameters = Parameters { alpha_packets: 20, gamma_percent: 50, update_rounds: 2 };
+}
+
+/// FAST's window, in whole segments.
+#[derive(Debug)]
+pub struct Fast {
+    law: Law,
+    mss: u64,
+    /// Bytes acknowledged beyond whole segments.
+    rest: u64,
+    initial_segments: u64,
+    /// The window and the threshold before the last reduction.
+    before: (u64, u64),
+}
+
+impl Fast {
+    /// A controller at its initial window.
+    pub fn new(setup: &Setup) -> Fast {
+        let mss = setup.mss.get().max(1);
+        let initial = (setup.initial_window.get() / mss).max(1);
+        let threshold = setup.initial_threshold;
+        let ssthresh = if threshold == Bytes::MAX { u64::MAX } else { threshold.get() / mss };
+        let law = Law::new(setup.fast, initial, ssthresh);
+        Fast { law, mss, rest: 0, initial_segments: initial, before: (initial, ssthresh) }
+    }
+}
+
+/// Whole microseconds, the kernel's unit for round trips.
+fn micros(now: Time) -> u64 {
+    now.as_nanos() / 1_000
+}
+
+impl Controller for Fast {
+    fn on_ack(&mut self, ack: &Ack) {
+        self.rest += ack.acked.get();
+        let acked = self.rest / self.mss;
+        self.rest -= acked * self.mss;
+        self.law.on_ack(Heard {
+            now_us: micros(ack.now),
+            rtt_us: ack.rtt.map(|rtt| rtt.as_nanos() / 1_000),
+            acked,
+            is_recovering: !ack.may_grow,
+            is_window_limited: ack.window_limited,
+        });
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion) {
+        let now_us = micros(congestion.now);
+        if congestion.cause == Cause::Idle {
+            // RFC 5681 s4.1; what was learnt of the path stays, so slow start ends where the window was.
+            self.law.restart(now_us, self.law.cwnd.min(self.initial_segments), self.law.cwnd);
+            return;
+        }
+        if !congestion.repeated {
+            self.before = (self.law.cwnd, self.law.ssthresh);
+            self.law.halve(now_us);
+        }
+        match congestion.cause {
+            Cause::Loss | Cause::Idle => {}
+            Cause::LossTahoe => self.law.restart(now_us, 1, self.law.ssthresh),
+            // What is still in the network is counted, and a segment is sent.
+            Cause::Timeout => self.law.restart(now_us, congestion.pipe.get() / self.mss + 1, self.law.ssthresh),
+        }
+    }
+
+    fn on_spurious(&mut self) {
+        let (cwnd, ssthresh) = self.before;
+        self.law.undo(cwnd, ssthresh);
+    }
+
+    fn window(&self) -> Bytes {
+        Bytes::new(self.law.cwnd * self.mss)
+    }
+
+    fn threshold(&self) -> Bytes {
+        Bytes::new(self.law.ssthresh.saturating_mul(self.mss))
+    }
+}
