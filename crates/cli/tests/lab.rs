@@ -333,6 +333,27 @@ fn programs_end_with_the_lab_that_was_killed() {
     assert_eq!(namespaces(lab.id()), Vec::<String>::new());
 }
 
+/// Connections of the whole machine that no program has any more and that the kernel still keeps.
+fn orphans() -> u64 {
+    let text = fs::read_to_string("/proc/net/sockstat").expect("/proc is mounted");
+    let line = text.lines().find(|line| line.starts_with("TCP:")).expect("every Linux counts them");
+    let mut words = line.split(' ').skip_while(|word| *word != "orphan");
+    words.nth(1).and_then(|count| count.parse().ok()).expect("a count")
+}
+
+#[test]
+fn a_flow_that_is_cut_short_leaves_no_connection_behind() {
+    let _alone = ALONE.lock();
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let before = orphans();
+    let output = place.run(&["lab", "small.toml", "-q", "--set", "duration=1s", "--set", "flows.f.bytes=90MB"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(orphans() <= before, "{} connections, {before} before", orphans());
+}
+
 /// The measure of cleanliness: 20 labs killed at random times, and one `headend lab clean`.
 #[test]
 fn labs_killed_at_random_times_leave_nothing_that_clean_does_not_remove() {

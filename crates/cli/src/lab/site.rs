@@ -101,6 +101,8 @@ impl Host {
             for setting in &self.settings.sysctls {
                 setting.apply()?;
             }
+            // What a program that was killed has written is given up soon, for its memory is everybody's.
+            Setting::new("net.ipv4.tcp_orphan_retries", 1).apply()?;
             let mut netlink = Netlink::open()?;
             let up = Change { up: Some(true), ..Change::default() };
             Device::find(&mut netlink, "lo")?.change(&mut netlink, up)?;

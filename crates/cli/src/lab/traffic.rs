@@ -122,6 +122,9 @@ impl Transfer {
     /// Ends all waiting on its sockets.
     pub(super) fn shut(&self) {
         for socket in &self.lock().sockets {
+            // Without that the kernel keeps what was written, up to the send buffer, and the namespace with it, for the
+            // minutes that it takes to give up sending. Enough of these, and it offers all others windows of four segments.
+            let _ = socket.set_linger(Some(std::time::Duration::ZERO));
             // One that is not connected cannot be shut, and nobody waits on it.
             let _ = socket.shutdown(Shutdown::Both);
         }
