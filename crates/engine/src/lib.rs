@@ -11,6 +11,7 @@ pub mod graph;
 pub mod link;
 pub mod node;
 pub mod packet;
+pub mod relay;
 pub mod rng;
 mod room;
 pub mod tcp;
