@@ -4,6 +4,7 @@ pub mod histogram;
 pub mod host;
 pub mod network;
 pub mod pcapng;
+pub mod proxy;
 pub mod results;
 pub mod router;
 pub mod scenario;

@@ -17,13 +17,14 @@ use crate::results::LinkRow;
 use crate::router::{Router, Routes};
 use crate::scenario::{LinkKind, NodeKind, Scenario};
 
-/// Links and routers, wired, and in each host's place an `H`; or a port that faces outside if there is [`Nobody`].
+/// Links and routers, wired, and in each host's place an `H` and in each proxy's a `P`; or, if there is [`Nobody`], a port
+/// that faces outside in a host's place and a router in a proxy's.
 ///
 /// A packet is routed by the number of its destination's node, whatever its body: node `n` is the n-th of the scenario.
 #[derive(Debug)]
-pub struct Network<H = Nobody> {
+pub struct Network<H = Nobody, P = Nobody> {
     /// First the scenario's nodes, then its links.
-    pub(crate) graph: Graph<Piece<H>>,
+    pub(crate) graph: Graph<Piece<H, P>>,
     pub(crate) nodes: Vec<String>,
     pub(crate) links: Vec<WiredLink>,
     pub(crate) topology: Topology,
@@ -31,7 +32,7 @@ pub struct Network<H = Nobody> {
     outside: Vec<Option<Port>>,
 }
 
-/// Nobody stands in a host's place.
+/// Nobody stands in a host's place, or in a proxy's.
 #[derive(Clone, Copy, Debug)]
 pub enum Nobody {}
 
@@ -43,7 +44,7 @@ pub enum Nobody {}
     clippy::large_enum_variant,
     reason = "most pieces are links or hosts, and a pointer to each would be followed"
 )]
-pub enum Piece<H> {
+pub enum Piece<H, P> {
     /// One direction of a plain link.
     Link(Link),
     /// A cable path, both directions.
@@ -52,6 +53,8 @@ pub enum Piece<H> {
     Host(H),
     /// Passes packets on.
     Router(Router),
+    /// Ends connections and connects on.
+    Proxy(Box<P>),
 }
 
 /// A link of the scenario and where it is in the graph.
@@ -92,7 +95,9 @@ impl Network {
         let seed = scenario.seed.wrapping_add(u64::from(run));
         let mut network = Network::build(scenario, seed, true, |node, topology| {
             let mut routes = topology.routes(node);
-            routes[node] = Some(topology.own_port(node));
+            if !topology.passes_on(node) {
+                routes[node] = Some(topology.own_port(node));
+            }
             Piece::Router(Router::new(routes))
         });
         for (node, spec) in scenario.nodes.iter().enumerate() {
@@ -106,14 +111,14 @@ impl Network {
     }
 }
 
-impl<H: Node> Network<H> {
-    /// Wires the scenario's links to its routers and to what `host` makes in each host's place, given its number.
+impl<H: Node, P: Node> Network<H, P> {
+    /// Wires the scenario's links to its routers and to what `host` makes in each host's or proxy's place, given its number.
     pub(crate) fn build(
         scenario: &Scenario,
         seed: u64,
         record_discards: bool,
-        mut host: impl FnMut(usize, &Topology) -> Piece<H>,
-    ) -> Network<H> {
+        mut host: impl FnMut(usize, &Topology) -> Piece<H, P>,
+    ) -> Network<H, P> {
         assert!(scenario.nodes.len() <= usize::from(u16::MAX) + 1, "addresses are 16 bits long");
         let topology = Topology::of(scenario);
         let mut graph = Graph::new();
@@ -121,7 +126,7 @@ impl<H: Node> Network<H> {
         for (node, spec) in scenario.nodes.iter().enumerate() {
             graph.add(match &spec.kind {
                 NodeKind::Router => Piece::Router(Router::new(topology.routes(node))),
-                NodeKind::Host { .. } => host(node, &topology),
+                NodeKind::Host { .. } | NodeKind::Proxy(_) => host(node, &topology),
             });
         }
         let links = wire(scenario, seed, record_discards, &mut graph);
@@ -226,7 +231,7 @@ fn link_row(link: &Arc<str>, direction: String, stats: &Stats) -> LinkRow {
 }
 
 /// Seen from outside.
-impl<H: Node> Node for Network<H> {
+impl<H: Node, P: Node> Node for Network<H, P> {
     fn receive(&mut self, now: Time, port: Port, packet: &Packet) {
         self.graph.receive(now, port, packet);
     }
@@ -256,7 +261,7 @@ impl Topology {
             neighbours[a].push(b);
             neighbours[b].push(a);
         }
-        let passes_on = scenario.nodes.iter().map(|node| matches!(node.kind, NodeKind::Router)).collect();
+        let passes_on = scenario.nodes.iter().map(|node| !matches!(node.kind, NodeKind::Host { .. })).collect();
         Topology { neighbours, passes_on }
     }
 
@@ -291,7 +296,12 @@ impl Topology {
 }
 
 /// Adds the links to the graph and wires them to the nodes.
-fn wire<H: Node>(scenario: &Scenario, seed: u64, record_discards: bool, graph: &mut Graph<Piece<H>>) -> Vec<WiredLink> {
+fn wire<H: Node, P: Node>(
+    scenario: &Scenario,
+    seed: u64,
+    record_discards: bool,
+    graph: &mut Graph<Piece<H, P>>,
+) -> Vec<WiredLink> {
     let mut next_port = vec![0; scenario.nodes.len()];
     let mut wired = Vec::new();
     for link in &scenario.links {
@@ -340,13 +350,14 @@ impl Node for Nobody {
     }
 }
 
-impl<H: Node> Node for Piece<H> {
+impl<H: Node, P: Node> Node for Piece<H, P> {
     fn receive(&mut self, now: Time, port: Port, packet: &Packet) {
         match self {
             Piece::Link(link) => link.receive(now, port, packet),
             Piece::Cable(cable) => cable.receive(now, port, packet),
             Piece::Host(host) => host.receive(now, port, packet),
             Piece::Router(router) => router.receive(now, port, packet),
+            Piece::Proxy(proxy) => proxy.receive(now, port, packet),
         }
     }
 
@@ -356,6 +367,7 @@ impl<H: Node> Node for Piece<H> {
             Piece::Cable(cable) => cable.poll(now),
             Piece::Host(host) => host.poll(now),
             Piece::Router(router) => router.poll(now),
+            Piece::Proxy(proxy) => proxy.poll(now),
         }
     }
 
@@ -363,13 +375,14 @@ impl<H: Node> Node for Piece<H> {
         match self {
             Piece::Link(link) => link.quiet_until(now),
             Piece::Host(host) => host.quiet_until(now),
-            Piece::Cable(_) | Piece::Router(_) => None,
+            Piece::Cable(_) | Piece::Router(_) | Piece::Proxy(_) => None,
         }
     }
 
     fn through(&self, port: Port, packet: &Packet) -> Option<Port> {
         match self {
             Piece::Router(router) => router.through(port, packet),
+            Piece::Proxy(proxy) => proxy.through(port, packet),
             Piece::Link(_) | Piece::Cable(_) | Piece::Host(_) => None,
         }
     }
@@ -378,7 +391,7 @@ impl<H: Node> Node for Piece<H> {
         match self {
             Piece::Link(link) => link.take_discards(into),
             Piece::Cable(cable) => cable.take_discards(into),
-            Piece::Host(_) | Piece::Router(_) => {}
+            Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) => {}
         }
     }
 }

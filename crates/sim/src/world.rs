@@ -2,6 +2,7 @@
 
 mod build;
 mod collect;
+mod split;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -16,6 +17,7 @@ use headend_engine::units::Bytes;
 
 use crate::host::Host;
 use crate::network::Network;
+use crate::proxy::Proxy;
 use crate::results::RunOutcome;
 use crate::trace::RunTrace;
 
@@ -25,7 +27,7 @@ const LOOK_EVERY: u32 = 1 << 14;
 /// One run of a scenario, ready to start.
 #[derive(Debug)]
 pub struct World {
-    network: Network<Host>,
+    network: Network<Host, Proxy>,
     flows: Vec<Instance>,
     /// Ends of flows that are still under way.
     live: Rc<Cell<usize>>,
@@ -49,6 +51,15 @@ struct Instance {
     receiver: Endpoint,
     /// Initial sequence numbers of the two.
     isn: [u32; 2],
+    /// The proxy's ends between them, if there is one.
+    split: Option<Between>,
+}
+
+/// A proxy's two ends of a flow: what faces the sender of the data, and what faces its receiver.
+#[derive(Clone, Copy, Debug)]
+struct Between {
+    at: [Endpoint; 2],
+    isn: [u32; 2],
 }
 
 /// Why a scenario cannot be built.
@@ -56,7 +67,7 @@ struct Instance {
 pub enum Error {
     /// Addresses are 16 bits long.
     TooManyNodes(usize),
-    /// A flow begins or ends at a router.
+    /// A flow begins or ends at a router or a proxy.
     NotAHost {
         /// The flow.
         flow: String,
@@ -71,6 +82,13 @@ pub enum Error {
         from: String,
         /// Where it should lead.
         to: String,
+    },
+    /// A flow goes through a proxy between two nodes on the same side of it.
+    OneSided {
+        /// The flow.
+        flow: String,
+        /// The proxy.
+        proxy: String,
     },
     /// A host has an end of more flows than it has ports.
     TooManyFlows {
@@ -91,15 +109,20 @@ impl fmt::Display for Error {
         match self {
             Error::TooManyNodes(nodes) => write!(f, "nodes: there are {nodes}, and at most 65536 are possible"),
             Error::NotAHost { flow, node } => {
-                write!(f, "flows.{flow}: {node} is a router, and only hosts send and receive")
+                write!(f, "flows.{flow}: {node} is no host, and only hosts send and receive")
             }
             Error::NoRoute { flow, from, to } => {
                 write!(f, "flows.{flow}: no links lead from {from} to {to} through routers alone")
             }
+            Error::OneSided { flow, proxy } => write!(
+                f,
+                "flows.{flow}.via: one of the flow's hosts must lie behind the `local_link` of {proxy}, and the other not"
+            ),
             Error::TooManyFlows { node } => {
                 write!(
                     f,
-                    "nodes.{node}: more flows than ports: at most 64512 flow instances may begin or end at a host"
+                    "nodes.{node}: more flows than ports: at most 64512 flow instances may begin or end at a host, and half \
+                     as many go through a proxy"
                 )
             }
             Error::TooLong { duration, longest } => {

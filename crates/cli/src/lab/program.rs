@@ -136,7 +136,7 @@ pub(super) fn caution(points: &[Point]) -> Option<&'static str> {
             (own.send_buffer, own.receive_buffer, &own.delayed_ack, own.nagle)
                 != (defaults.send_buffer, defaults.receive_buffer, &defaults.delayed_ack, defaults.nagle)
         }
-        NodeKind::Router => false,
+        NodeKind::Router | NodeKind::Proxy(_) => false,
     });
     differs.then_some(
         "real programs set their sockets themselves: buffers, delayed_ack and nagle are not as the scenario says",

@@ -51,6 +51,10 @@ impl Site {
         if hosts > HOSTS_MAX {
             return Err(Failure::Wrong(format!("nodes: {hosts} hosts, and a lab has at most {HOSTS_MAX}")));
         }
+        if let Some(flow) = scenario.flows.iter().find(|flow| flow.via.is_some()) {
+            let text = "a lab has no simulated proxies; leave `via` out, and the proxy passes on as a router";
+            return Err(Failure::Wrong(format!("flows.{}.via: {text}", flow.name)));
+        }
         static SITES: AtomicU32 = AtomicU32::new(0);
         let serial = SITES.fetch_add(1, Ordering::Relaxed);
         let mut site = Site { hosts: Vec::new() };

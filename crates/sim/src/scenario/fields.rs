@@ -169,7 +169,7 @@ const ROOT_FIELDS: &[Field] = &[
         Is("1000s"),
         "Limit in virtual time; a run ends earlier when every flow has ended.",
     ),
-    field("nodes", Kind::Named(&NODE), Required, "Hosts and routers, by name."),
+    field("nodes", Kind::Named(&NODE), Required, "Hosts, routers and proxies, by name."),
     field("links", Kind::Named(&LINK), Required, "What joins the nodes, by name."),
     field("flows", Kind::Named(&FLOW), Required, "Who sends what to whom, by name."),
     field("personalities", Kind::Named(&PERSONALITY), Is("{}"), "Personalities of the scenario's own, by name."),
@@ -179,12 +179,14 @@ const ROOT_FIELDS: &[Field] = &[
 /// A node.
 pub static NODE: Shape = Shape { name: "node", tag: Some("kind"), fields: || NODE_FIELDS };
 const HOST: &[&str] = &["host"];
+const PROXY: &[&str] = &["proxy"];
 const NODE_FIELDS: &[Field] = &[
     field(
         "kind",
-        Kind::Choice(|| vec!["host", "router"]),
+        Kind::Choice(|| vec!["host", "router", "proxy"]),
         Is("host"),
-        "A host runs connections and applications; a router passes packets on.",
+        "A host runs connections and applications; a router passes packets on. A proxy splits the connections of the \
+         flows that go `via` it, and passes on other packets as a router.",
     ),
     field_of(HOST, "personality", Kind::Personality, Is("linux"), "The host's TCP, by name."),
     field_of(
@@ -194,6 +196,38 @@ const NODE_FIELDS: &[Field] = &[
         Is("{}"),
         "What differs from the personality, on this host, as a sender and as a receiver.",
     ),
+    field_of(
+        PROXY,
+        "relay",
+        Kind::Choice(|| vec!["buffer", "store"]),
+        Is("buffer"),
+        "`buffer`: what arrives on one side is queued for the other, whose full socket buffer holds it back. `store`: \
+         what arrives is stored, and no sender waits for the other side.",
+    ),
+    field_of(
+        PROXY,
+        "limit",
+        Kind::Size { min: 0, max: SIZE_BYTES_MAX },
+        Is("0B"),
+        "With `relay = \"buffer\"`: bytes that the proxy may hold for each connection and direction, beyond the socket \
+         buffers.",
+    ),
+    field_of(
+        PROXY,
+        "local_link",
+        Kind::Text,
+        Required,
+        "The link that leads to the subscribers. Connections over it are local, all others remote.",
+    ),
+    field_of(PROXY, "local", Kind::Table(&SIDE), Is("{}"), "The proxy's TCP towards the subscribers."),
+    field_of(PROXY, "remote", Kind::Table(&SIDE), Is("{}"), "The proxy's TCP towards the servers."),
+];
+
+/// One side of a proxy.
+pub static SIDE: Shape = Shape { name: "side", tag: None, fields: || SIDE_FIELDS };
+const SIDE_FIELDS: &[Field] = &[
+    field("personality", Kind::Personality, Is("linux"), "The TCP of this side, by name."),
+    field("tcp", Kind::Table(&tcp::SHAPE), Is("{}"), "What differs from the personality."),
 ];
 
 /// A personality of the scenario's own.
@@ -312,6 +346,13 @@ const FLOW_FIELDS: &[Field] = &[
     field("from", Kind::Node, Required, "The host that sends the data."),
     field("to", Kind::Node, Required, "The host that receives the data."),
     field(
+        "via",
+        Kind::Text,
+        Is(""),
+        "The proxy at which the connection ends that one of the two opens, and which connects on to the other. \
+         Empty: one connection from end to end.",
+    ),
+    field(
         "bytes",
         Kind::SizeOr("unlimited"),
         Is("unlimited"),
@@ -360,6 +401,7 @@ const FLOW_FIELDS: &[Field] = &[
 pub static ALL: &[(&str, &Shape)] = &[
     ("top level", &ROOT),
     ("nodes", &NODE),
+    ("local and remote", &SIDE),
     ("tcp", &tcp::SHAPE),
     ("personalities", &PERSONALITY),
     ("links", &LINK),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use headend_engine::relay::Model;
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::{Bytes, Chance, Rate};
@@ -27,6 +28,30 @@ pub enum NodeKind {
     },
     /// Passes packets on.
     Router,
+    /// Ends connections and connects on; passes on what is not for it.
+    Proxy(Box<Proxy>),
+}
+
+/// A split-connection proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    /// Index of the link that leads to the subscribers.
+    pub local_link: usize,
+    /// How far one connection may run ahead of the other.
+    pub model: Model,
+    /// The TCP of connections over that link.
+    pub local: Tcp,
+    /// The TCP of all others.
+    pub remote: Tcp,
+}
+
+/// A personality and what the file calls it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tcp {
+    /// The name under which the file asked for the personality.
+    pub name: String,
+    /// That personality with the `tcp` fields beside it applied.
+    pub personality: Arc<Personality>,
 }
 
 /// Two directions of transmission between two nodes.
@@ -152,6 +177,8 @@ pub struct Flow {
     pub from: usize,
     /// The host that receives it: an index into [`Scenario::nodes`](super::Scenario::nodes).
     pub to: usize,
+    /// The proxy that splits its connection, if any: an index into [`Scenario::nodes`](super::Scenario::nodes).
+    pub via: Option<usize>,
     /// How much data; `None` until the duration ends.
     pub bytes: Option<Bytes>,
     /// The last segment is padded to a full one, as in ns; goodput counts `bytes`.

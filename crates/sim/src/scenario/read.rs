@@ -6,12 +6,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use headend_engine::relay::Model;
 use headend_engine::tcp::personality::Personality;
 
 use super::document::{Data, Document, Table, Value};
 use super::error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
 use super::fields::{self, Absent, FLOWS_MAX, Field, Kind, NAME_BYTES_MAX, NODES_MAX, Shape};
-use super::model::{Cable, Channel, Direction, Flow, FlowKind, Link, LinkKind, Node, NodeKind};
+use super::model::{Cable, Channel, Direction, Flow, FlowKind, Link, LinkKind, Node, NodeKind, Proxy, Tcp};
 use super::recording::Recordings;
 use super::routes::Routes;
 use super::setting::Setting;
@@ -263,13 +264,19 @@ impl<'a> Reader<'a> {
         let root = &self.root;
         let mut names = Names::new();
         let mut nodes = Vec::new();
-        for (name, section) in root.named("nodes") {
+        let sections = root.named("nodes");
+        for (name, section) in &sections {
             names.insert(name, nodes.len());
-            nodes.push(self.node(name, &section, nodes.last()));
+            nodes.push(self.node(name, section, nodes.last()));
         }
         let links: Vec<Link> =
             root.named("links").iter().map(|(name, section)| self.link(name, section, &names)).collect();
         self.check_links(&links, &nodes);
+        for (number, (node, (_, section))) in nodes.iter_mut().zip(&sections).enumerate() {
+            if let NodeKind::Proxy(proxy) = &mut node.kind {
+                proxy.local_link = local_link(number, section, &links);
+            }
+        }
         let routes = Routes::new(&nodes, &links);
         let mut flows = Vec::new();
         let mut instances = 0;
@@ -282,6 +289,14 @@ impl<'a> Reader<'a> {
             {
                 let text = format!("no links lead from \"{}\" to \"{}\" over routers", from.name, to.name);
                 section.wrong("to", section.place_of("to"), Problem::Contradiction(text));
+            }
+            if let Some(via) = flow.via
+                && self.root.log.count() == 0
+                && let Some(&end) = [flow.from, flow.to].iter().find(|end| !routes.leads_to(**end, via))
+            {
+                let text =
+                    format!("no links lead from \"{}\" to \"{}\" over routers", nodes[end].name, nodes[via].name);
+                section.wrong("via", section.place_of("via"), Problem::Contradiction(text));
             }
             flows.push(flow);
         }
@@ -304,38 +319,54 @@ impl<'a> Reader<'a> {
     fn node(&self, name: &str, section: &Section<'_>, before: Option<&Node>) -> Node {
         let kind = match section.tag.as_deref() {
             Some("router") => NodeKind::Router,
+            Some("proxy") => NodeKind::Proxy(Box::new(self.proxy(section))),
             _ => {
-                let personality_name = section.setting("personality").text();
-                let known = Personality::named(&personality_name)
-                    .or_else(|| self.personalities.get(personality_name.as_str()).cloned());
-                let base = known.unwrap_or_else(|| {
-                    let own = self.personalities.keys().copied();
-                    section.unknown(
-                        "personality",
-                        "personality",
-                        &personality_name,
-                        tcp::names().into_iter().chain(own),
-                    );
-                    Personality::linux()
-                });
-                let tcp = section.table_under("tcp", &tcp::SHAPE);
-                let mistakes = self.root.log.count();
-                let personality = with_options(base, &tcp);
-                if mistakes == self.root.log.count()
-                    && let Some(text) = tcp::contradiction(&personality)
-                {
-                    section.wrong("tcp", section.place_of("tcp"), Problem::Contradiction(text));
-                }
+                let Tcp { name, personality } = self.tcp(section);
                 let personality = match before {
-                    Some(Node { kind: NodeKind::Host { personality: same, .. }, .. }) if **same == personality => {
+                    Some(Node { kind: NodeKind::Host { personality: same, .. }, .. }) if *same == personality => {
                         same.clone()
                     }
-                    _ => Arc::new(personality),
+                    _ => personality,
                 };
-                NodeKind::Host { personality_name, personality }
+                NodeKind::Host { personality_name: name, personality }
             }
         };
         Node { name: name.to_owned(), kind }
+    }
+
+    /// The personality that a section names, with its `tcp` fields.
+    fn tcp(&self, section: &Section<'_>) -> Tcp {
+        let name = section.setting("personality").text();
+        let known = Personality::named(&name).or_else(|| self.personalities.get(name.as_str()).cloned());
+        let base = known.unwrap_or_else(|| {
+            let own = self.personalities.keys().copied();
+            section.unknown("personality", "personality", &name, tcp::names().into_iter().chain(own));
+            Personality::linux()
+        });
+        let options = section.table_under("tcp", &tcp::SHAPE);
+        let mistakes = self.root.log.count();
+        let personality = with_options(base, &options);
+        if mistakes == self.root.log.count()
+            && let Some(text) = tcp::contradiction(&personality)
+        {
+            section.wrong("tcp", section.place_of("tcp"), Problem::Contradiction(text));
+        }
+        Tcp { name, personality: Arc::new(personality) }
+    }
+
+    /// A proxy; its link is found once the links are read.
+    fn proxy(&self, section: &Section<'_>) -> Proxy {
+        let limit = section.setting("limit").size();
+        let model = match section.setting("relay").text().as_str() {
+            "store" => Model::StoreAndForward,
+            _ => Model::BufferAndForward { limit },
+        };
+        if model == Model::StoreAndForward && section.has("limit") {
+            let text = "only with relay = \"buffer\": a store holds whatever arrives".to_owned();
+            section.wrong("limit", section.place_of("limit"), Problem::Contradiction(text));
+        }
+        let [local, remote] = ["local", "remote"].map(|side| self.tcp(&section.table_under(side, &fields::SIDE)));
+        Proxy { local_link: usize::MAX, model, local, remote }
     }
 
     fn link(&self, name: &str, section: &Section<'_>, names: &Names<'_>) -> Link {
@@ -438,12 +469,28 @@ impl<'a> Reader<'a> {
             kind,
             from,
             to,
+            via: self.via(section, names, nodes),
             bytes: section.setting("bytes").size_or(),
             whole_segments: kind.pads() && section.setting("whole_segments").flag(),
             start: section.setting("start").span(),
             stagger: section.setting("stagger").span(),
             count: u32::try_from(section.setting("count").count()).expect("the field's range fits 32 bits"),
         }
+    }
+
+    /// The index of the proxy that a flow goes through, if it names one.
+    fn via(&self, section: &Section<'_>, names: &Names<'_>, nodes: &[Node]) -> Option<usize> {
+        let name = section.setting("via").text();
+        if name.is_empty() {
+            return None;
+        }
+        let is_proxy = |node: &Node| matches!(node.kind, NodeKind::Proxy(_));
+        let known = names.get(name.as_str()).copied().filter(|&index| is_proxy(&nodes[index]));
+        if known.is_none() {
+            let proxies = nodes.iter().filter(|node| is_proxy(node)).map(|node| node.name.as_str());
+            section.unknown("via", "proxy", &name, proxies);
+        }
+        known
     }
 
     /// The index of the host that a field names.
@@ -461,6 +508,18 @@ impl<'a> Reader<'a> {
         }
         usize::MAX
     }
+}
+
+/// The index of the link that proxy `node` says leads to its subscribers.
+fn local_link(node: usize, section: &Section<'_>, links: &[Link]) -> usize {
+    let before = section.log.count();
+    let name = section.setting("local_link").text();
+    let own = || links.iter().enumerate().filter(|(_, link)| link.between.contains(&node));
+    let found = own().find(|(_, link)| link.name == name);
+    if found.is_none() && section.log.count() == before && !section.muted {
+        section.unknown("local_link", "link of this proxy", &name, own().map(|(_, link)| link.name.as_str()));
+    }
+    found.map_or(usize::MAX, |(index, _)| index)
 }
 
 fn channel(section: &Section<'_>) -> Channel {

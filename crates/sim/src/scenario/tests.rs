@@ -52,7 +52,7 @@ fn small_with(settings: &[(&str, &str)]) -> Scenario {
 fn personality(node: &Node) -> &headend_engine::tcp::personality::Personality {
     match &node.kind {
         NodeKind::Host { personality, .. } => personality,
-        NodeKind::Router => panic!("{} is a router", node.name),
+        NodeKind::Router | NodeKind::Proxy(_) => panic!("{} is no host", node.name),
     }
 }
 
@@ -229,7 +229,7 @@ fn a_star_sets_a_field_of_every_host_and_of_no_router() {
         .iter()
         .map(|node| match &node.kind {
             NodeKind::Host { personality, .. } => Some(personality.mss),
-            NodeKind::Router => None,
+            NodeKind::Router | NodeKind::Proxy(_) => None,
         })
         .collect();
     assert_eq!(sizes, [Some(Bytes::new(536)), Some(Bytes::new(536)), None, None]);

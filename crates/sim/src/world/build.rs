@@ -13,9 +13,11 @@ use headend_engine::tcp::personality::Personality;
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
 
-use super::{Error, Instance, World};
+use super::split::{Split, Way};
+use super::{Between, Error, Instance, World};
 use crate::host::{Closing, Host, Setup};
 use crate::network::{Network, Piece, Topology};
+use crate::proxy::Proxy;
 use crate::scenario::{Flow, FlowKind, NodeKind, Scenario};
 use crate::traffic::{Application, Server};
 
@@ -39,10 +41,14 @@ impl World {
             ends[flow.from] += flow.count as usize;
             ends[flow.to] += flow.count as usize;
         }
-        let mut network = Network::build(scenario, seed, trace, |node, _| match &scenario.nodes[node].kind {
+        let mut network = Network::build(scenario, seed, trace, |node, topology| match &scenario.nodes[node].kind {
             NodeKind::Router => unreachable!("a router is no host"),
             NodeKind::Host { personality, .. } => {
                 Piece::Host(Host::new(node as u16, (**personality).clone(), ends[node], live.clone(), trace))
+            }
+            NodeKind::Proxy(spec) => {
+                let tcp = [&*spec.local.personality, &*spec.remote.personality];
+                Piece::Proxy(Box::new(Proxy::new(node as u16, topology.routes(node), tcp, live.clone(), trace)))
             }
         });
         let (limit, horizon) = (Time::ZERO + scenario.duration, network.graph.horizon());
@@ -51,7 +57,8 @@ impl World {
         }
         let mut flows = Vec::new();
         for flow in &scenario.flows {
-            let ways = ways(scenario, &network.topology, flow)?;
+            let split = Way::of(scenario, &network.topology, flow)?;
+            let ways = (ways(scenario, &network.topology, flow)?, split);
             for instance in 0..flow.count {
                 flows.push(join(scenario, seed, trace, &mut network.graph, flow, instance, ways)?);
             }
@@ -60,7 +67,7 @@ impl World {
     }
 }
 
-/// The ports through which the sender of `flow` reaches its receiver, and the other way round.
+/// The ports through which the sender of `flow` reaches its receiver, or their proxy, and the other way round.
 fn ways(scenario: &Scenario, topology: &Topology, flow: &Flow) -> Result<[Port; 2], Error> {
     let name = |node: usize| scenario.nodes[node].name.clone();
     if let Some(node) = [flow.from, flow.to].into_iter().find(|&node| topology.passes_on(node)) {
@@ -70,7 +77,7 @@ fn ways(scenario: &Scenario, topology: &Topology, flow: &Flow) -> Result<[Port; 
         let no_route = || Error::NoRoute { flow: flow.name.clone(), from: name(from), to: name(to) };
         topology.routes(from)[to].ok_or_else(no_route)
     };
-    Ok([way(flow.from, flow.to)?, way(flow.to, flow.from)?])
+    Ok([way(flow.from, flow.via.unwrap_or(flow.to))?, way(flow.to, flow.via.unwrap_or(flow.from))?])
 }
 
 /// The two ends of a flow before their connections are made.
@@ -141,10 +148,10 @@ fn join(
     scenario: &Scenario,
     seed: u64,
     trace: bool,
-    graph: &mut Graph<Piece<Host>>,
+    graph: &mut Graph<Piece<Host, Proxy>>,
     flow: &Flow,
     instance: u32,
-    ways: [Port; 2],
+    (ways, way): ([Port; 2], Option<Way>),
 ) -> Result<Instance, Error> {
     let mut rng = Rng::named(seed, &format!("flows/{}/{instance}", flow.name));
     let stagger = Duration::from_nanos(rng.below(flow.stagger.as_nanos().saturating_add(1)));
@@ -161,10 +168,17 @@ fn join(
 
     let phases = [flow.from, flow.to].map(|node| clock_phase(seed, &scenario.nodes[node].name));
     // Ends that agreed beforehand: also to learn how large a full segment will be.
-    let agreed = Connection::pair(
-        End { personality: &sender_tcp, isn: isn[0], clock_phase: phases[0] },
-        End { personality: &receiver_tcp, isn: isn[1], clock_phase: phases[1] },
-    );
+    let from = End { personality: &sender_tcp, isn: isn[0], clock_phase: phases[0] };
+    let to = End { personality: &receiver_tcp, isn: isn[1], clock_phase: phases[1] };
+    let split = way.map(|way| Split::new(scenario, seed, graph, way, &mut rng)).transpose()?;
+    let (agreed, between) = match &split {
+        None => (Connection::pair(from, to), None),
+        Some(split) => {
+            let (sender, faces_from) = Connection::pair(from, split.end(0));
+            let (faces_to, receiver) = Connection::pair(split.end(1), to);
+            ((sender, receiver), Some([faces_from, faces_to]))
+        }
+    };
     let mss = agreed.0.mss().get();
     let transfer = match flow.bytes {
         None => Bytes::MAX,
@@ -172,9 +186,15 @@ fn join(
         Some(bytes) => bytes,
     };
     let Ends { sender, receiver, header } = plan(flow.kind, transfer);
+    if let (Some(split), Some(agreed)) = (&split, between) {
+        let opener = [&sender, &receiver].iter().position(|plan| matches!(plan.opening, Opening::Active));
+        let Piece::Proxy(proxy) = graph.node_mut(split.proxy()) else { unreachable!("a proxy is a proxy") };
+        split.join(proxy, opener, agreed, [sender_at, receiver_at]);
+    }
+    let [sender_peer, receiver_peer] = split.as_ref().map_or([receiver_at, sender_at], |split| split.at);
     for (node, plan, peer, tcp, isn, phase, agreed, out) in [
-        (flow.from, sender, receiver_at, &sender_tcp, isn[0], phases[0], agreed.0, ways[0]),
-        (flow.to, receiver, sender_at, &receiver_tcp, isn[1], phases[1], agreed.1, ways[1]),
+        (flow.from, sender, sender_peer, &sender_tcp, isn[0], phases[0], agreed.0, ways[0]),
+        (flow.to, receiver, receiver_peer, &receiver_tcp, isn[1], phases[1], agreed.1, ways[1]),
     ] {
         let connection = match plan.opening {
             Opening::Active => Connection::connect(tcp, isn, phase),
@@ -202,10 +222,11 @@ fn join(
         sender: sender_at,
         receiver: receiver_at,
         isn,
+        split: split.map(|split| Between { at: split.at, isn: split.isn }),
     })
 }
 
 /// How long the clock of the host called `node` had been running when the run began.
-fn clock_phase(seed: u64, node: &str) -> Duration {
+pub(super) fn clock_phase(seed: u64, node: &str) -> Duration {
     Duration::from_nanos(Rng::named(seed, &format!("nodes/{node}/clock")).below(BOOTED_BEFORE_MAX.as_nanos()))
 }

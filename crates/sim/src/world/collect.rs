@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use headend_engine::link::Discard;
 use headend_engine::packet::Endpoint;
-use headend_engine::tcp::connection::Fault;
+use headend_engine::tcp::connection::{Connection, Fault};
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 
-use super::{Instance, World};
+use super::{Between, Instance, World};
 use crate::host::{End, Host};
 use crate::network::{Piece, Way};
 use crate::pcapng::Capture;
+use crate::proxy::{Leg, Proxy};
 use crate::results::{FlowRow, Interner, RunOutcome};
 use crate::router::Router;
 use crate::trace::{EndReader, Event, RunTrace, SeriesRow, What, read_event};
@@ -38,7 +39,7 @@ impl World {
     fn dismiss_hosts(&mut self) {
         for node in 0..self.network.nodes.len() {
             let piece = self.network.graph.node_mut(node);
-            if matches!(piece, Piece::Host(_)) {
+            if matches!(piece, Piece::Host(_) | Piece::Proxy(_)) {
                 *piece = Piece::Router(Router::new(Vec::new()));
             }
         }
@@ -53,14 +54,38 @@ impl World {
         self.host(usize::from(at.node)).end(at)
     }
 
+    fn proxy(&self, node: u16) -> &Proxy {
+        let Piece::Proxy(proxy) = &self.network.graph.nodes()[usize::from(node)] else {
+            panic!("flows are split at proxies")
+        };
+        proxy
+    }
+
+    fn split(&self, split: Between) -> Split<'_> {
+        let proxy = self.proxy(split.at[0].node);
+        let sides = split.at.map(|at| (proxy.pair(at), proxy.side_of(at)));
+        Split { legs: sides.map(|(pair, side)| pair.leg(side)), held: sides.map(|(pair, side)| pair.held(side)) }
+    }
+
     fn flow_row(&self, instance: &Instance, end: Time) -> FlowRow {
         let (sender, receiver) = (self.end(instance.sender), self.end(instance.receiver));
-        conserve_bytes(instance, sender, receiver);
+        let split = instance.split.map(|split| self.split(split));
+        conserve_bytes(instance, sender, receiver, split.as_ref());
         let since_start = |at: Time| at.since(instance.start).as_nanos();
         let failed = [sender, receiver].into_iter().filter_map(|end| end.record.failed).min();
         let delivered = receiver.record.read.saturating_sub(instance.header).min(instance.bytes.unwrap_or(Bytes::MAX));
         let transferred = receiver.record.all_read;
-        let counters = sender.connection().counters();
+        let mut counters = sender.connection().counters();
+        let mut spurious = receiver.connection().duplicates_received();
+        if let Some(Split { legs: [faces_from, faces_to], .. }) = &split {
+            // The data are sent twice, and both senders' work counts.
+            let onward = faces_to.connection.counters();
+            counters.timeouts += onward.timeouts;
+            counters.fast_retransmits += onward.fast_retransmits;
+            counters.segments += onward.segments;
+            counters.retransmits += onward.retransmits;
+            spurious += faces_from.connection.duplicates_received();
+        }
         FlowRow {
             flow: instance.flow.clone(),
             instance: u64::from(instance.instance),
@@ -75,7 +100,7 @@ impl World {
             fast_retransmits: counters.fast_retransmits,
             segments_sent: counters.segments,
             retransmits: counters.retransmits,
-            spurious: receiver.connection().duplicates_received(),
+            spurious,
             rtt_ns: sender.record.rtt.summary().map(|rtt| rtt.map(|rtt| rtt.as_nanos())),
             cwnd_max_bytes: sender.record.cwnd_max.get(),
             fault: fault(sender).or(fault(receiver)).unwrap_or_default().into(),
@@ -83,15 +108,39 @@ impl World {
     }
 }
 
+/// The two connections of a proxy that split a flow, first the one that faces the sender of the data.
+struct Split<'a> {
+    legs: [&'a Leg; 2],
+    /// Bytes that the proxy still held at the end, towards the sender and towards the receiver.
+    held: [Bytes; 2],
+}
+
 /// Checks that no byte of a flow came from nowhere, was read twice, or was taken for arrived when it was not.
-fn conserve_bytes(instance: &Instance, sender: &End, receiver: &End) {
-    for (from, to) in [(sender, receiver), (receiver, sender)] {
-        let (acknowledged, arrived) = (from.connection().acknowledged(), to.connection().received());
-        let (sent, read) = (from.connection().counters().bytes, to.record.read);
+fn conserve_bytes(instance: &Instance, sender: &End, receiver: &End, split: Option<&Split<'_>>) {
+    let [sender, receiver] = [sender, receiver].map(|end| (end.connection(), end.record.read));
+    let Some(Split { legs, held }) = split else { return conserve_both_ways(instance, sender, receiver) };
+    let [faces_from, faces_to] = legs.map(|leg| (&leg.connection, leg.read));
+    conserve_both_ways(instance, sender, faces_from);
+    conserve_both_ways(instance, faces_to, receiver);
+    for (read, written, held) in [(legs[0].read, legs[1].written, held[1]), (legs[1].read, legs[0].written, held[0])] {
         assert!(
-            acknowledged <= arrived && arrived == read && arrived.get() <= sent,
-            "flow {} {}: what is acknowledged ({acknowledged}) has arrived ({arrived}), what arrived was read ({read}), \
-             and it was sent ({sent}B)",
+            read == written + held,
+            "flow {} {}: what the proxy read ({read}) it wrote ({written}) or holds ({held})",
+            instance.flow,
+            instance.instance
+        );
+    }
+}
+
+/// The same for one connection, given its ends and what was read there.
+fn conserve_both_ways(instance: &Instance, a: (&Connection, Bytes), b: (&Connection, Bytes)) {
+    for ((from, _), (to, read)) in [(a, b), (b, a)] {
+        let (acknowledged, arrived) = (from.acknowledged(), to.received());
+        let (sent, unread) = (from.counters().bytes, to.readable());
+        assert!(
+            acknowledged <= arrived && arrived == read + unread && arrived.get() <= sent,
+            "flow {} {}: what is acknowledged ({acknowledged}) has arrived ({arrived}), what arrived was read ({read}) \
+             or waits ({unread}), and it was sent ({sent}B)",
             instance.flow,
             instance.instance
         );
@@ -107,7 +156,7 @@ fn fault(end: &End) -> Option<&'static str> {
     })
 }
 
-/// To which flow an address belongs, and whether it is the sender's.
+/// To which connection an address belongs, and whether it is the end that sends the data.
 type Owners = BTreeMap<Endpoint, (usize, bool)>;
 
 /// What was recorded, put in order.
@@ -117,15 +166,18 @@ impl World {
         let mut events: Vec<(Arc<str>, Event)> = Vec::new();
         let mut captures = Vec::new();
         for (node, name) in self.network.nodes.iter().enumerate() {
-            if let Piece::Host(host) = &self.network.graph.nodes()[node] {
-                let place = names.intern(name);
-                let mut capture = Capture::new(name, SNAP_LEN);
-                for event in host.log() {
-                    capture.record(event.time, &event.packet);
-                    events.push((place.clone(), *event));
-                }
-                captures.push((place, capture));
+            let log = match &self.network.graph.nodes()[node] {
+                Piece::Host(host) => host.log(),
+                Piece::Proxy(proxy) => proxy.log(),
+                Piece::Link(_) | Piece::Cable(_) | Piece::Router(_) => continue,
+            };
+            let place = names.intern(name);
+            let mut capture = Capture::new(name, SNAP_LEN);
+            for event in log {
+                capture.record(event.time, &event.packet);
+                events.push((place.clone(), *event));
             }
+            captures.push((place, capture));
         }
         for Way { link, direction, piece } in self.network.ways() {
             let place = names.intern(&format!("{link} {direction}"));
@@ -139,8 +191,8 @@ impl World {
         let packets = events
             .iter()
             .filter_map(|(place, event)| {
-                let &(flow, from_sender) = owners.get(&event.packet.src)?;
-                let [sender, receiver] = &mut readers[flow];
+                let &(connection, from_sender) = owners.get(&event.packet.src)?;
+                let [sender, receiver] = &mut readers[connection];
                 let (from, to) = if from_sender { (sender, receiver) } else { (receiver, sender) };
                 read_event(event, place, from, to, &mut flag_names)
             })
@@ -148,18 +200,25 @@ impl World {
         RunTrace { series: self.series(&mut names), packets, captures }
     }
 
-    /// A reader for each end of each flow, and whose packets are whose.
+    /// A reader for each end of each connection, and whose packets are whose.
     fn readers(&self, names: &mut Interner) -> (Vec<[EndReader; 2]>, Owners) {
         let mut owners = Owners::new();
         let mut readers = Vec::new();
-        for (i, instance) in self.flows.iter().enumerate() {
-            owners.insert(instance.sender, (i, true));
-            owners.insert(instance.receiver, (i, false));
+        for instance in &self.flows {
             let mut reader = |at: Endpoint, isn| {
                 let host = names.intern(&self.network.nodes[usize::from(at.node)]);
                 EndReader::new(names.intern(&instance.flow), u64::from(instance.instance), host, isn)
             };
-            readers.push([reader(instance.sender, instance.isn[0]), reader(instance.receiver, instance.isn[1])]);
+            let [from, to] = [(instance.sender, instance.isn[0]), (instance.receiver, instance.isn[1])];
+            let connections = match instance.split {
+                None => vec![[from, to]],
+                Some(Between { at, isn }) => vec![[from, (at[0], isn[0])], [(at[1], isn[1]), to]],
+            };
+            for [(sender, sender_isn), (receiver, receiver_isn)] in connections {
+                owners.insert(sender, (readers.len(), true));
+                owners.insert(receiver, (readers.len(), false));
+                readers.push([reader(sender, sender_isn), reader(receiver, receiver_isn)]);
+            }
         }
         (readers, owners)
     }

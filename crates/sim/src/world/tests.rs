@@ -1,4 +1,5 @@
 mod books;
+mod proxy;
 
 use headend_engine::tcp::personality::{DelayedAck, Headers, Personality};
 use headend_engine::time::Duration;
@@ -51,6 +52,7 @@ fn bulk(name: &str, from: usize, to: usize, bytes: u64) -> Flow {
         kind: FlowKind::Bulk { handshake: false },
         from,
         to,
+        via: None,
         bytes: Some(Bytes::new(bytes)),
         whole_segments: true,
         start: Duration::ZERO,
@@ -258,7 +260,7 @@ fn a_flow_to_a_router_is_refused() {
     let mut wrong = paper(1_000, LossSpec::None);
     wrong.flows[0].to = 1;
     let error = World::build(&wrong, 0, false).unwrap_err();
-    assert_eq!(error.to_string(), "flows.get: modem is a router, and only hosts send and receive");
+    assert_eq!(error.to_string(), "flows.get: modem is no host, and only hosts send and receive");
 }
 
 #[test]

@@ -270,3 +270,36 @@ fn json_that_is_no_scenario_is_answered_with_its_field() {
     let Err(error) = document.scenario() else { panic!("null is no number") };
     assert!(error.to_string().contains("dict: runs: found null, expected a whole number"), "{error}");
 }
+
+/// A proxy between two hosts, with `node` and `flow` as further lines of the proxy and of the flow.
+fn proxied(node: &str, flow: &str) -> String {
+    format!(
+        "[nodes.a]\n[nodes.b]\n[nodes.p]\nkind = \"proxy\"\n{node}\n[links.near]\nbetween = [\"p\", \"b\"]\nrate = \
+         \"1Mbit/s\"\n[links.far]\nbetween = [\"a\", \"p\"]\nrate = \"1Mbit/s\"\n[flows.get]\nfrom = \"a\"\nto = \"b\"\n{flow}\n"
+    )
+}
+
+#[test]
+fn a_proxy_s_mistakes_name_its_line_and_what_would_be_right() {
+    let only = |node: &str, flow: &str| {
+        let messages = messages(&proxied(node, flow));
+        assert_eq!(messages.len(), 1, "one mistake, one message: {messages:#?}");
+        messages[0].clone()
+    };
+    let near = "local_link = \"near\"";
+    assert!(Scenario::parse("net.toml", &proxied(near, "via = \"p\"")).is_ok());
+    assert_eq!(only("", ""), "net.toml:3: nodes.p.local_link: missing, expected text in quotes");
+    assert_eq!(
+        only("local_link = \"neat\"", ""),
+        "net.toml:5: nodes.p.local_link: no such link of this proxy; did you mean \"near\"?; allowed: near, far"
+    );
+    assert_eq!(only(near, "via = \"a\""), "net.toml:15: flows.get.via: no such proxy; did you mean \"p\"?; allowed: p");
+    assert_eq!(
+        only(&format!("{near}; relay = \"store\"; limit = \"1KB\"").replace("; ", "\n"), ""),
+        "net.toml:7: nodes.p.limit: only with relay = \"buffer\": a store holds whatever arrives"
+    );
+    let wrong = only(&format!("{near}\nlocal = {{ tcp = {{ mss = 5 }} }}"), "");
+    assert!(wrong.starts_with("net.toml:6: nodes.p.local.tcp.mss: found 5, expected a size"), "{wrong}");
+    let no_proxy = messages("[nodes.a]\nlocal_link = \"x\"");
+    assert!(no_proxy[0].contains("only for a node with kind = \"proxy\"; this one has \"host\""), "{no_proxy:?}");
+}

@@ -1,0 +1,112 @@
+//! A flow through a proxy: two connections in the place of one.
+
+use headend_engine::graph::Graph;
+use headend_engine::node::Port;
+use headend_engine::packet::Endpoint;
+use headend_engine::relay::{Model, Side};
+use headend_engine::rng::Rng;
+use headend_engine::tcp::connection::{Connection, End};
+use headend_engine::tcp::personality::Personality;
+use headend_engine::time::Duration;
+
+use super::Error;
+use super::build::clock_phase;
+use crate::host::Host;
+use crate::network::{Piece, Topology};
+use crate::proxy::{Leg, Opening, Pair, Proxy};
+use crate::scenario::{Flow, NodeKind, Scenario};
+
+/// How a flow goes through its proxy: first what faces the host `from`, then what faces the host `to`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    proxy: usize,
+    model: Model,
+    sides: [Side; 2],
+    out: [Port; 2],
+}
+
+/// The proxy's two ends of an instance of such a flow, in the same order.
+#[derive(Debug)]
+pub(super) struct Split {
+    way: Way,
+    pub(super) at: [Endpoint; 2],
+    pub(super) isn: [u32; 2],
+    tcp: [Personality; 2],
+    clock_phase: Duration,
+}
+
+impl Way {
+    /// The way of `flow`, if it goes through a proxy.
+    pub(super) fn of(scenario: &Scenario, topology: &Topology, flow: &Flow) -> Result<Option<Way>, Error> {
+        let Some(proxy) = flow.via else { return Ok(None) };
+        let NodeKind::Proxy(spec) = &scenario.nodes[proxy].kind else {
+            unreachable!("the reader checked what `via` names")
+        };
+        let name = |node: usize| scenario.nodes[node].name.clone();
+        let routes = topology.routes(proxy);
+        let out = |node: usize| {
+            let no_route = || Error::NoRoute { flow: flow.name.clone(), from: name(proxy), to: name(node) };
+            routes[node].ok_or_else(no_route)
+        };
+        let out = [out(flow.from)?, out(flow.to)?];
+        // A node's ports are its links in the scenario's order.
+        let before = scenario.links[..spec.local_link].iter().filter(|link| link.between.contains(&proxy)).count();
+        let side = |port: Port| if usize::from(port.0) == before { Side::Local } else { Side::Remote };
+        let sides = out.map(side);
+        if sides[0] == sides[1] {
+            return Err(Error::OneSided { flow: flow.name.clone(), proxy: name(proxy) });
+        }
+        Ok(Some(Way { proxy, model: spec.model, sides, out }))
+    }
+}
+
+impl Split {
+    /// Takes the next ports of the proxy, and numbers from the flow's generator.
+    pub(super) fn new(
+        scenario: &Scenario,
+        seed: u64,
+        graph: &Graph<Piece<Host, Proxy>>,
+        way: Way,
+        rng: &mut Rng,
+    ) -> Result<Split, Error> {
+        let Piece::Proxy(proxy) = &graph.nodes()[way.proxy] else { unreachable!("a proxy is a proxy") };
+        let name = &scenario.nodes[way.proxy].name;
+        let ports = proxy.next_endpoints().ok_or_else(|| Error::TooManyFlows { node: name.clone() })?;
+        Ok(Split {
+            way,
+            at: way.sides.map(|side| ports[side as usize]),
+            isn: [rng.bits() as u32, rng.bits() as u32],
+            tcp: way.sides.map(|side| proxy.personality(side).clone()),
+            clock_phase: clock_phase(seed, name),
+        })
+    }
+
+    /// The proxy's node.
+    pub(super) fn proxy(&self) -> usize {
+        self.way.proxy
+    }
+
+    /// What the end that faces `from` (0) or `to` (1) brings to a connection that is agreed on beforehand.
+    pub(super) fn end(&self, which: usize) -> End<'_> {
+        End { personality: &self.tcp[which], isn: self.isn[which], clock_phase: self.clock_phase }
+    }
+
+    /// Adds the pair to its proxy. `opener` is the end that connects, 0 for `from` and 1 for `to`; without one, the
+    /// connections are the `agreed` ones.
+    pub(super) fn join(&self, proxy: &mut Proxy, opener: Option<usize>, agreed: [Connection; 2], peers: [Endpoint; 2]) {
+        let mut agreed = agreed.map(Some);
+        let mut leg = |which: usize| {
+            let end = self.end(which);
+            let connection = match opener {
+                None => agreed[which].take().expect("each is taken once"),
+                Some(opener) if opener == which => Connection::listen(end.personality, end.isn, end.clock_phase),
+                Some(_) => Connection::connect(end.personality, end.isn, end.clock_phase),
+            };
+            Leg::new(connection, peers[which], self.way.out[which])
+        };
+        let [faces_from, faces_to] = [leg(0), leg(1)];
+        let legs = if self.way.sides[0] == Side::Local { [faces_from, faces_to] } else { [faces_to, faces_from] };
+        let opening = opener.map_or(Opening::Beforehand, |opener| Opening::From(self.way.sides[opener]));
+        proxy.add(Pair::new(self.way.model, opening, legs));
+    }
+}
