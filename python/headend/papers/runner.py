@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import headend
 from headend.papers.figure import Cell, Curve, Curves, Settings, SweepFigure, load, scenarios
@@ -13,6 +13,8 @@ from headend.papers.kept import Kept
 from headend.results import Result
 
 SEED = 1
+
+Found = TypeVar("Found")
 
 
 class Simulate(Protocol):
@@ -51,6 +53,7 @@ class Runner:
     progress: Callable[[str, int, int], None] | None = None
     """Hears which line is being run, runs done and runs in all."""
     _cells: dict[Any, list[Cell]] = field(default_factory=dict, repr=False)
+    _found: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def runs(self, figure: SweepFigure, x: float) -> int:
         """How often this point of a figure is run: once if nothing about it is random."""
@@ -134,6 +137,12 @@ class Runner:
         )
         self._say(label, 1, 1)
         return result
+
+    def once(self, key: Any, find: Callable[[], Found]) -> Found:
+        """What `find` yields, found once for all figures that name this key."""
+        if key not in self._found:
+            self._found[key] = find()
+        return cast(Found, self._found[key])
 
     def _sweep(
         self, label: str, scenario: Path, settings: Settings, path: str, values: list[tuple[float, Any]], runs: int

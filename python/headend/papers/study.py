@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headend import _native
-from headend.papers import tuning
+from headend.papers import fast, tuning
 from headend.papers.figure import Study
 from headend.papers.model import FigureResult, StudyResult
 from headend.papers.runner import Runner
@@ -27,7 +27,10 @@ class Paper:
     figures: Sequence[Study]
 
 
-PAPERS = {"tuning": Paper("tuning", tuning.TITLE, tuning.PAPER, tuning.FIGURES)}
+PAPERS = {
+    "tuning": Paper("tuning", tuning.TITLE, tuning.PAPER, tuning.FIGURES),
+    "fast": Paper("fast", fast.TITLE, fast.PAPER, fast.FIGURES),
+}
 
 
 class UnknownFigureError(ValueError):

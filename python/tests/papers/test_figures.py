@@ -34,9 +34,9 @@ def test_every_swept_figure_runs_and_judges_its_claims(figure):
         assert claim.verdict == "reproduced" or claim.reason, f"{claim.id} differs without a reason"
 
 
-def test_every_claim_of_the_file_is_judged_by_exactly_one_figure():
-    judged = [claim.id for figure in TUNING.figures for claim in figure.claims]
-    assert sorted(judged) == sorted(published())
+def test_every_claim_of_the_file_is_judged_by_exactly_one_figure_or_listed_as_open():
+    judged = [claim.id for paper in PAPERS.values() for figure in paper.figures for claim in figure.claims]
+    assert sorted(judged) == sorted(name for name, claim in published().items() if "waits_for" not in claim.entry)
 
 
 @pytest.mark.parametrize("figure", SWEEPS, ids=lambda figure: figure.id)
@@ -77,7 +77,7 @@ def test_a_study_that_is_not_one_is_refused_by_the_name_of_the_field():
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("tuning", len(TUNING.figures)), ("tuning.fig4", 1), ("fig4", 1), ("fig4-today", 1)]
+    ("name", "count"), [("tuning", len(TUNING.figures)), ("tuning.fig4", 1), ("eq52", 1), ("fig4-today", 1)]
 )
 def test_figures_are_chosen_by_paper_or_by_name(name, count):
     ((paper, figures),) = choose([name])
