@@ -221,6 +221,33 @@ fn an_idle_emulator_takes_less_than_a_hundredth_of_a_core() {
     assert!(used <= 4, "an idle emulator took {used} of 400 ticks");
 }
 
+#[test]
+fn a_pause_in_which_packets_waited_unread_marks_the_result() {
+    if !is_allowed() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (a, b) = (Made::new("stall-a"), Made::new("stall-b"));
+    let emulator = Emulator::start(folder.path(), &a, &b, &[]);
+    let (near, far) = (a.socket("10.83.0.1"), b.socket("10.83.0.2"));
+    let mut buffer = [0; 100];
+    let mut cross = || {
+        near.send_to(b"one", "10.83.0.2:7000").expect("the device takes it");
+        far.recv_from(&mut buffer).expect("it arrives");
+    };
+    cross();
+    let send = |signal| rustix::process::kill_process(rustix::process::Pid::from_child(&emulator.child), signal);
+    send(rustix::process::Signal::STOP).expect("it runs");
+    thread::scope(|scope| {
+        scope.spawn(cross);
+        thread::sleep(Wall::from_millis(400));
+        send(rustix::process::Signal::CONT).expect("it is stopped");
+    });
+    let summary = emulator.interrupt();
+    assert_eq!(summary["kept_up"], false, "{summary}");
+    assert!(summary["strain"]["stalls"].as_u64() >= Some(1), "{summary}");
+}
+
 fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     let Output { status, stderr, .. } = headend().args(arguments).output().expect("the binary runs");
     (status.code(), String::from_utf8(stderr).expect("UTF-8"))

@@ -208,7 +208,7 @@ impl Meter {
                         })
                     })
                     .collect();
-                let Strain { dropped, refused, full, oversize, late_intervals, late } = report.strain;
+                let Strain { dropped, refused, full, oversize, late_intervals, late, stalls } = report.strain;
                 let line = json!({
                     "event": "summary",
                     "time_s": report.now.as_secs_f64(),
@@ -223,6 +223,7 @@ impl Meter {
                         "too_long": oversize,
                         "late_intervals": late_intervals,
                         "late_deliveries": late,
+                        "stalls": stalls,
                     },
                     "real_time_priority": is_urgent,
                     "unrecorded_packets": unwritten,
@@ -256,6 +257,7 @@ fn warnings(strain: &Strain, is_urgent: bool, unwritten: u64) -> Vec<String> {
     sign(strain.full, "times there was no buffer for a packet");
     sign(strain.oversize, "packets were longer than --mtu says and not carried");
     sign(strain.late_intervals, "seconds had too many late deliveries");
+    sign(strain.stalls, "pauses of the machine left packets unread for more than 100 ms");
     if !signs.is_empty() {
         lines.push(format!(
             "THE MACHINE COULD NOT KEEP UP: {}. These results are not the scenario's.",

@@ -15,13 +15,14 @@ pub struct Limits {
     pub late: Duration,
     /// Of a thousand deliveries in an interval, so many may be late.
     pub late_per_mille_max: u64,
-    /// No delivery may be later than this.
+    /// No delivery may be later than this, and no wake-up.
     pub latest: Duration,
 }
 
 impl Limits {
     /// For devices with this MTU: half a gigabyte of buffers; deliveries more than 1 ms late are late, and with more
-    /// than one in twenty of them, or any by more than 100 ms, half of the shortest usual RTO, the machine has not kept up.
+    /// than one in twenty of them, or any or a wake-up by more than 100 ms, half of the shortest usual RTO, the machine
+    /// has not kept up.
     /// Virtual machines stand still for ten or twenty milliseconds now and then; that alone is not enough.
     pub fn for_mtu(mtu: u32) -> Limits {
         const BUFFER_BYTES_MAX: usize = 512 << 20;
@@ -81,6 +82,8 @@ pub struct Strain {
     pub late_intervals: u64,
     /// Late deliveries in those.
     pub late: u64,
+    /// Wake-ups that were much too late: until then nobody read what came.
+    pub stalls: u64,
 }
 
 impl Strain {
@@ -148,6 +151,7 @@ impl Books {
 
     pub(super) fn woke(&mut self, late: Duration) {
         self.wakeups.add(late);
+        self.strain.stalls += u64::from(late > self.limits.latest);
     }
 
     pub(super) fn full(&mut self) {

@@ -20,6 +20,8 @@ struct Script {
     end: Time,
     /// How late each wait ends.
     late: Duration,
+    /// From the first time to the second the machine stands still.
+    pause: (Time, Time),
     /// Packets to come, in order: when, at which port, and their bytes.
     coming: VecDeque<(Time, Port, Vec<u8>)>,
     /// Packets that were written: when, at which port, and their bytes.
@@ -35,6 +37,7 @@ impl Script {
             now: Time::ZERO,
             end: Time::from_nanos(10_000 * MS),
             late: Duration::ZERO,
+            pause: (Time::ZERO, Time::ZERO),
             coming: coming.collect(),
             gone: Vec::new(),
             waits: 0,
@@ -54,6 +57,9 @@ impl Outside for Script {
         let event = earlier(until, packet).unwrap_or(self.end).min(self.end);
         if event > self.now {
             self.now = event + self.late;
+        }
+        if (self.pause.0..self.pause.1).contains(&self.now) {
+            self.now = self.pause.1;
         }
         Ok(if self.now >= self.end { Woken::Stop } else { Woken::Up })
     }
@@ -210,11 +216,34 @@ fn a_packet_that_is_too_long_is_not_carried_cut_off_and_marks_the_result() {
 }
 
 #[test]
-fn without_traffic_the_reactor_wakes_for_its_reports_alone() {
+fn without_traffic_the_reactor_wakes_twenty_times_a_second() {
     let mut script = Script::new([]);
-    run(&mut reactor(link(9, vec![]), Limits::for_mtu(1_500)), &mut script);
-    // Ten seconds with a report each second, the first poll, and the stop.
-    assert!(script.waits <= 12, "{} waits", script.waits);
+    let report = run(&mut reactor(link(9, vec![]), Limits::for_mtu(1_500)), &mut script);
+    // Ten seconds; the reports fall together with looks. Besides, the first poll and the stop.
+    assert!((200..=202).contains(&script.waits), "{} waits", script.waits);
+    assert!(report.strain.is_none(), "{report:?}");
+}
+
+#[test]
+fn a_pause_in_which_nothing_was_due_marks_the_result_if_packets_waited_too_long_in_it() {
+    let paused = |ms: u64| {
+        let mut script = Script::new([(305, 0, vec![1; 1_000])]);
+        script.pause = (Time::from_nanos(305 * MS), Time::from_nanos((305 + ms) * MS));
+        let report = run(&mut reactor(link(9, vec![]), Limits::for_mtu(1_500)), &mut script);
+        // It enters when it is read and leaves on time: its delivery tells nothing of the pause.
+        assert_eq!(script.gone[0].0, Time::from_nanos((305 + ms + 11) * MS));
+        assert_eq!((report.strain.late_intervals, report.deliveries_all.max), (0, Duration::ZERO));
+        report.strain.stalls
+    };
+    assert_eq!((paused(40), paused(160), paused(600)), (0, 1, 1));
+}
+
+#[test]
+fn a_long_preparation_before_the_start_is_no_pause() {
+    let mut script = Script::new([]);
+    script.now = Time::from_nanos(500 * MS);
+    let report = run(&mut reactor(link(9, vec![]), Limits::for_mtu(1_500)), &mut script);
+    assert!(report.strain.is_none(), "{report:?}");
 }
 
 #[test]
