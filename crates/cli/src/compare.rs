@@ -89,7 +89,7 @@ fn compare(points: &[Point], stop: &AtomicBool, pace: &Pace) -> Result<Compariso
     let ran = lab::run_all(points, None, stop, pace)?;
     let health: Vec<Health> = ran.iter().map(|ran| ran.health).collect();
     let mut late = vec![0; points.len()];
-    for ran in ran.iter().filter(|ran| !ran.health.strain.is_none()) {
+    for ran in ran.iter().filter(|ran| !ran.health.kept_up()) {
         late[ran.outcome.point] += 1;
     }
     for ran in ran.iter().filter(|ran| ran.outcome.run == 0) {

@@ -13,9 +13,11 @@ use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
+use headend_host::socket::Memory;
 use headend_host::{personality, privilege};
 use headend_sim::results::Results;
 use headend_sim::scenario::{NodeKind, Point};
@@ -206,12 +208,14 @@ pub(crate) fn run_all(
     let total = points.iter().map(|point| point.scenario.runs as usize).sum();
     let mut meter = (!pace.quiet).then(Meter::new);
     let mut all = Vec::new();
+    let mut patience = PATIENCE;
     for point in points {
         let runs: Vec<u32> = (0..point.scenario.runs).collect();
         for together in runs.chunks(pace.together.get()) {
             if let Some(meter) = &mut meter {
                 meter.show(Progress { done: all.len(), total });
             }
+            await_memory(&mut patience, stop);
             let ran = if stop.load(Ordering::Relaxed) { None } else { run_together(point, together, program, stop)? };
             let Some(ran) = ran else {
                 let text = format!("interrupted after {} of {total} runs; everything is taken down", all.len());
@@ -224,6 +228,35 @@ pub(crate) fn run_all(
         meter.finish();
     }
     Ok(all)
+}
+
+/// How long a command waits, over all its runs, for the memory of connections that others have left: the kernel gives
+/// these up after about two minutes.
+const PATIENCE: Duration = Duration::from_secs(150);
+
+/// Waits, as long as `patience` lasts and `stop` is not set, until TCP holds so little memory on this machine that windows
+/// can grow. Only what no program has any more is waited for; a run that begins short of memory all the same is marked.
+fn await_memory(patience: &mut Duration, stop: &AtomicBool) {
+    const LOOK_EVERY: Duration = Duration::from_millis(200);
+    let mut is_told = false;
+    while let Some(memory) = Memory::now().filter(|memory| memory.is_short() && memory.orphans > 0) {
+        if patience.is_zero() || stop.load(Ordering::Relaxed) {
+            return;
+        }
+        if !is_told {
+            is_told = true;
+            eprintln!(
+                "TCP holds {} pages of memory, and from {} on (net.ipv4.tcp_mem) Linux keeps windows small: waiting up to \
+                 {:.0} s for {} connections to go that no program has any more.",
+                memory.held_pages,
+                memory.free_pages,
+                patience.as_secs_f64(),
+                memory.orphans
+            );
+        }
+        thread::sleep(LOOK_EVERY);
+        *patience = patience.saturating_sub(LOOK_EVERY);
+    }
 }
 
 /// These runs of a point, at the same time. `None` if `stop` was set meanwhile.
@@ -256,9 +289,10 @@ pub(crate) fn tables(points: &[Point], ran: Vec<Ran>) -> Results {
 /// Whether each run kept up, for the folder of results.
 pub(crate) fn health_of(health: &[Health]) -> serde_json::Value {
     let one = |health: &Health| {
-        let Health { strain, deliveries, is_urgent } = health;
+        let Health { strain, deliveries, is_urgent, is_short_of_memory } = health;
         serde_json::json!({
-            "kept_up": strain.is_none(),
+            "kept_up": health.kept_up(),
+            "short_of_memory": is_short_of_memory,
             "real_time_priority": is_urgent,
             "delivery_lateness_p50_s": deliveries.p50.as_secs_f64(),
             "delivery_lateness_p99_s": deliveries.p99.as_secs_f64(),
@@ -281,6 +315,14 @@ pub(crate) fn warn_of_strain(health: &[Health]) {
              dropped {dropped}. Their results are not to be relied on.",
             health.len(),
             latest.as_secs_f64() * 1e3
+        );
+    }
+    let short = health.iter().filter(|health| health.is_short_of_memory).count();
+    if short > 0 {
+        eprintln!(
+            "In {short} of {} runs TCP held more memory on this machine than the first value of net.ipv4.tcp_mem, and Linux \
+             keeps windows small then. Their results are not to be relied on.",
+            health.len()
         );
     }
     if health.iter().any(|health| !health.is_urgent) {

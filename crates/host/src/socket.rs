@@ -1,5 +1,7 @@
 //! What a TCP socket can be told, and what the kernel tells of it.
 
+mod memory;
+
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -10,6 +12,8 @@ use headend_engine::units::Bytes;
 use socket2::SockRef;
 
 use crate::error::{During, Error};
+
+pub use memory::Memory;
 
 // Options newer than the C library's headers (linux/tcp.h).
 const TCP_RTO_MAX_MS: libc::c_int = 44;

@@ -14,6 +14,7 @@ use headend_engine::units::Bytes;
 use headend_host::reactor::{
     Addresses, Attachment, Destination, Devices, Lateness, Limits, Reactor, Report, Stop, Strain,
 };
+use headend_host::socket::Memory;
 use headend_host::{Error, clock};
 use headend_sim::network::Network;
 use headend_sim::results::{FlowRow, RunOutcome};
@@ -54,6 +55,15 @@ pub(crate) struct Health {
     pub(crate) deliveries: Lateness,
     /// Whether the reactor ran before ordinary threads.
     pub(crate) is_urgent: bool,
+    /// Whether TCP held so much memory meanwhile that the kernel keeps windows small.
+    pub(crate) is_short_of_memory: bool,
+}
+
+impl Health {
+    /// Whether the results are the network's and not the machine's.
+    pub(crate) fn kept_up(&self) -> bool {
+        self.strain.is_none() && !self.is_short_of_memory
+    }
 }
 
 /// Runs run `run` of `point` in real time. `None` if `stop` was set meanwhile.
@@ -104,7 +114,10 @@ pub(super) fn run(
         let driven = reactor.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked))?;
         Ok::<_, Failure>(played.map(|played| (played, driven)))
     })?;
-    let Some((Played { begun, ended, series }, (mut network, health))) = played else { return Ok(None) };
+    let Some((Played { begun, ended, series, is_short_of_memory }, (mut network, health))) = played else {
+        return Ok(None);
+    };
+    let health = Health { is_short_of_memory, ..health };
     let watched = std::mem::take(&mut *watched.lock().expect("the reactor has ended"));
     let mut trace = RunTrace::default();
     let mut flows = Vec::new();
@@ -194,6 +207,7 @@ struct Played {
     begun: Time,
     ended: Time,
     series: Vec<Series>,
+    is_short_of_memory: bool,
 }
 
 /// Lets the flows begin together and waits for their end, or the end of the time. `None` if it was interrupted.
@@ -214,12 +228,15 @@ fn play(
     let limit = begun + scenario.duration;
     thread::scope(|scope| {
         let sampler = scope.spawn(|| sampler::sample(transfers, begun, stage));
-        while !stage.all_have_left(LOOK_EVERY) && stage.now() < limit && !is_over() {}
+        let mut is_short_of_memory = false;
+        while !stage.all_have_left(LOOK_EVERY) && stage.now() < limit && !is_over() {
+            is_short_of_memory |= Memory::now().is_some_and(|memory| memory.is_short());
+        }
         let ended = stage.now().min(limit);
         let is_interrupted = is_over();
         stage.stop();
         let series = sampler.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
-        (!is_interrupted).then_some(Played { begun, ended, series })
+        (!is_interrupted).then_some(Played { begun, ended, series, is_short_of_memory })
     })
 }
 
