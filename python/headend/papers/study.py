@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headend import _native
-from headend.papers import fast, tuning
+from headend.papers import fast, proxies, tuning
 from headend.papers.figure import Study
 from headend.papers.model import FigureResult, StudyResult
 from headend.papers.runner import Runner
@@ -29,35 +29,34 @@ class Paper:
 
 PAPERS = {
     "tuning": Paper("tuning", tuning.TITLE, tuning.PAPER, tuning.FIGURES),
+    "proxies": Paper("proxies", proxies.TITLE, proxies.PAPER, proxies.FIGURES),
     "fast": Paper("fast", fast.TITLE, fast.PAPER, fast.FIGURES),
 }
 
 
 class UnknownFigureError(ValueError):
-    """No paper and no figure has this name."""
+    """No paper and no figure has this name, or more than one has it."""
 
 
 def choose(names: Iterable[str]) -> list[tuple[Paper, list[Study]]]:
     """The figures that "tuning", "tuning.fig4" or "fig4" name, in the order of each paper, none twice.
 
-    Raises UnknownFigureError, which lists what there is.
+    Raises UnknownFigureError, which lists what there is, or between what to choose.
     """
     chosen: dict[str, set[str]] = {}
     for name in names:
-        paper_id, _, figure_id = name.partition(".")
-        found = False
-        for paper in PAPERS.values():
-            known = [figure.id for figure in paper.figures]
-            if name == paper.id:
-                chosen.setdefault(paper.id, set()).update(known)
-                found = True
-            wanted = figure_id if paper_id == paper.id else name
-            if wanted in known:
-                chosen.setdefault(paper.id, set()).add(wanted)
-                found = True
+        if name in PAPERS:
+            chosen.setdefault(name, set()).update(figure.id for figure in PAPERS[name].figures)
+            continue
+        full = [f"{paper.id}.{figure.id}" for paper in PAPERS.values() for figure in paper.figures]
+        found = [known for known in full if name in (known, known.partition(".")[2])]
         if not found:
-            known = [f"{paper.id}.{figure.id}" for paper in PAPERS.values() for figure in paper.figures]
-            raise UnknownFigureError(f"no figure or paper is called {name!r}; there are {', '.join([*PAPERS, *known])}")
+            known = ", ".join([*PAPERS, *full])
+            raise UnknownFigureError(f"no figure or paper is called {name!r}; there are {known}")
+        if len(found) > 1:
+            raise UnknownFigureError(f"more than one paper has a {name!r}: say {' or '.join(found)}")
+        paper_id, _, figure_id = found[0].partition(".")
+        chosen.setdefault(paper_id, set()).add(figure_id)
     return [
         (paper, [figure for figure in paper.figures if figure.id in chosen[paper.id]])
         for paper in PAPERS.values()

@@ -78,6 +78,8 @@ class Packet:
     sent_s: float
     received_s: float | None
     sender: str
+    receiver: str | None
+    """None: it was lost."""
     flags: str
     """Of SFRPA."""
     seq: int
@@ -163,18 +165,20 @@ def ways_of(table: Table) -> list[Packet]:
     sender, ident = table["from"], table["id"]
     hosts = set(sender.tolist())
     received = {
-        (sender[row], int(ident[row])): float(time[row])
+        (sender[row], int(ident[row])): (float(time[row]), str(place[row]))
         for row in np.flatnonzero(event == "received")
         if place[row] in hosts and place[row] != sender[row]
     }
     columns = {name: table[name] for name in ("flags", "seq", "ack", "len", "retransmission")}
     ways = []
     for row in np.flatnonzero((event == "sent") & (place == sender)):
+        arrival, receiver = received.get((sender[row], int(ident[row])), (None, None))
         ways.append(
             Packet(
                 sent_s=float(time[row]),
-                received_s=received.get((sender[row], int(ident[row]))),
+                received_s=arrival,
                 sender=str(sender[row]),
+                receiver=receiver,
                 flags=str(columns["flags"][row]),
                 seq=int(columns["seq"][row]),
                 ack=int(columns["ack"][row]),
@@ -190,7 +194,7 @@ def _arrow(way: Packet, panel: Panel) -> Arrow:
         t_send_s=way.sent_s,
         t_recv_s=way.received_s,
         sender=way.sender,
-        receiver="pc" if way.sender == "server" else "server",
+        receiver=way.receiver or ("pc" if way.sender == "server" else "server"),
         label=panel.label(way),
         kind=way.kind,
         group=panel.name,

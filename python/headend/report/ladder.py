@@ -44,7 +44,7 @@ STYLE = """
 .ladder .control .flight{stroke-dasharray:5 3}.ladder .head{stroke:none}
 .ladder .cross{stroke:var(--bad);stroke-width:2;fill:none}
 .ladder .retransmission text{fill:var(--c1);font-weight:600}
-.ladder .lost text{fill:var(--bad)}.ladder g text{stroke:none}
+.ladder .lost text{fill:var(--bad)}.ladder g text{stroke:var(--card);stroke-width:3px;paint-order:stroke}
 """
 
 
@@ -67,11 +67,29 @@ class Drawing:
 
 def draw(arrows: Sequence[Arrow]) -> list[Drawing]:
     """One drawing a panel, in the order in which the panels' names first appear."""
-    names = list(dict.fromkeys(name for arrow in arrows for name in (arrow.sender, arrow.receiver)))
-    return [
-        _draw(title, names, [arrow for arrow in arrows if arrow.group == title])
-        for title in dict.fromkeys(arrow.group for arrow in arrows)
-    ]
+    names = _lifelines(arrows)
+    drawings = []
+    for title in dict.fromkeys(arrow.group for arrow in arrows):
+        own = [arrow for arrow in arrows if arrow.group == title]
+        present = {name for arrow in own for name in (arrow.sender, arrow.receiver)}
+        drawings.append(_draw(title, [name for name in names if name in present], own))
+    return drawings
+
+
+def _lifelines(arrows: Sequence[Arrow]) -> list[str]:
+    """The hosts in the order in which they first appear, but who talks to several of them stands in between."""
+    partners: dict[str, set[str]] = {}
+    for arrow in arrows:
+        partners.setdefault(arrow.sender, set())
+        partners.setdefault(arrow.receiver, set())
+    for title in dict.fromkeys(arrow.group for arrow in arrows):
+        own = [arrow for arrow in arrows if arrow.group == title]
+        for name in {name for arrow in own for name in (arrow.sender, arrow.receiver)}:
+            others = {a.receiver for a in own if a.sender == name} | {a.sender for a in own if a.receiver == name}
+            partners[name] = max(partners[name], others, key=len)
+    ends = [name for name in partners if len(partners[name]) < 2]
+    between = [name for name in partners if len(partners[name]) > 1]
+    return [*ends[:1], *between, *ends[1:]]
 
 
 def document(drawings: Sequence[Drawing], title: str) -> str:

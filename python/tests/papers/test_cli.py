@@ -21,7 +21,7 @@ def test_the_list_names_every_figure_and_its_claims():
 
 
 def test_a_run_as_json_is_clean_and_carries_what_a_reader_needs():
-    result = invoke("run", "fig12", "--quick", "--json")
+    result = invoke("run", "tuning.fig12", "--quick", "--json")
     assert result.exit_code == 0, result.output
     (claim,) = json.loads(result.stdout)
     assert claim["id"] == "tuning.fig12.delack"
@@ -63,7 +63,7 @@ def interrupt_after(runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ctrl_c_keeps_the_finished_runs_and_resuming_gives_the_same_report(tmp_path):
-    request = ("run", "fig13", "--runs", "6")
+    request = ("run", "tuning.fig13", "--runs", "6")
     out, part = tmp_path / "report", tmp_path / "report.part"
     with pytest.MonkeyPatch.context() as monkeypatch:
         interrupt_after(10, monkeypatch)
@@ -119,17 +119,17 @@ def test_a_folder_that_is_none_of_ours_is_left_alone(tmp_path):
 
 def test_ctrl_c_before_the_first_run_or_without_a_folder_keeps_nothing_and_says_so(tmp_path, monkeypatch):
     interrupt_after(0, monkeypatch)
-    result = invoke("run", "fig13", "--out", str(tmp_path / "report"))
+    result = invoke("run", "tuning.fig13", "--out", str(tmp_path / "report"))
     assert result.exit_code == 130
     assert "nothing is kept" in result.stderr
     assert list(tmp_path.iterdir()) == []
-    result = invoke("run", "fig13")
+    result = invoke("run", "tuning.fig13")
     assert result.exit_code == 130
     assert "--out" in result.stderr
 
 
 def test_resuming_without_a_folder_is_a_wrong_request():
-    result = invoke("run", "fig13", "--resume")
+    result = invoke("run", "tuning.fig13", "--resume")
     assert result.exit_code == 2
     assert "--out" in result.stderr
 

@@ -15,15 +15,21 @@ from headend.papers.units import abscissa
 
 TUNING = PAPERS["tuning"]
 SWEEPS = [figure for figure in TUNING.figures if isinstance(figure, SweepFigure)]
+ALL_SWEEPS = [
+    pytest.param(paper.id, figure, id=f"{paper.id}.{figure.id}")
+    for paper in (TUNING, PAPERS["proxies"])
+    for figure in paper.figures
+    if isinstance(figure, SweepFigure)
+]
 
 
-def produce(figure: Any, **options: Any) -> FigureResult:
-    return figure.produce(Runner(paper="tuning", edition="quick", runs_asked=5, simulate=FakeSimulator(), **options))
+def produce(paper: str, figure: Any, **options: Any) -> FigureResult:
+    return figure.produce(Runner(paper=paper, edition="quick", runs_asked=5, simulate=FakeSimulator(), **options))
 
 
-@pytest.mark.parametrize("figure", SWEEPS, ids=lambda figure: figure.id)
-def test_every_swept_figure_runs_and_judges_its_claims(figure):
-    result = produce(figure)
+@pytest.mark.parametrize(("paper", "figure"), ALL_SWEEPS)
+def test_every_swept_figure_runs_and_judges_its_claims(paper, figure):
+    result = produce(paper, figure)
     assert result.series, "a figure shows something"
     assert {claim.id for claim in result.claims} == {claim.id for claim in figure.claims}
     for series in result.series:
@@ -39,10 +45,10 @@ def test_every_claim_of_the_file_is_judged_by_exactly_one_figure_or_listed_as_op
     assert sorted(judged) == sorted(name for name, claim in published().items() if "waits_for" not in claim.entry)
 
 
-@pytest.mark.parametrize("figure", SWEEPS, ids=lambda figure: figure.id)
-def test_points_without_chance_are_run_once(figure):
+@pytest.mark.parametrize(("paper", "figure"), ALL_SWEEPS)
+def test_points_without_chance_are_run_once(paper, figure):
     simulate = FakeSimulator()
-    Runner(paper="tuning", runs_asked=7, simulate=simulate).curves(figure)
+    Runner(paper=paper, runs_asked=7, simulate=simulate).curves(figure)
     for call in simulate.calls:
         ((path, values),) = call["sweep"].items()
         packet = 1460 if "buffer" in path else None
@@ -87,13 +93,22 @@ def test_figures_are_chosen_by_paper_or_by_name(name, count):
 
 def test_an_unknown_figure_is_refused_with_what_there_is():
     with pytest.raises(UnknownFigureError, match=r"'fig99'.*tuning\.fig4\b"):
-        choose(["fig4", "fig99"])
+        choose(["fig17", "fig99"])
 
 
-def test_every_scenario_file_of_a_figure_is_there():
-    for figure in SWEEPS:
-        for name in {figure.scenario, *(line.scenario or figure.scenario for line in figure.lines)}:
-            assert (scenarios("tuning") / f"{name}.toml").is_file(), name
+def test_a_name_that_two_papers_have_is_refused_with_the_choice():
+    with pytest.raises(UnknownFigureError, match=r"'fig5': say tuning\.fig5 or proxies\.fig5"):
+        choose(["fig5"])
+    assert [(paper.id, [figure.id for figure in figures]) for paper, figures in choose(["fig3", "proxies.fig5"])] == [
+        ("tuning", ["fig3"]),
+        ("proxies", ["fig5"]),
+    ]
+
+
+@pytest.mark.parametrize(("paper", "figure"), ALL_SWEEPS)
+def test_every_scenario_file_of_a_figure_is_there(paper, figure):
+    for name in {figure.scenario, *(line.scenario or figure.scenario for line in figure.lines)}:
+        assert (scenarios(paper) / f"{name}.toml").is_file(), name
 
 
 def test_reference_curves_carry_an_interval_where_chance_has_a_part():
