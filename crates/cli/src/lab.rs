@@ -165,6 +165,7 @@ fn measure(lab: &Lab) -> Result<(), Failure> {
 pub(crate) fn prepare(request: &Request, points: &[Point]) -> Result<(), Failure> {
     let file = request.file.display();
     check_privilege(&format!("run it as root, or simulate: headend sim {file}"))?;
+    privilege::raise_open_files();
     run::clean()?;
     for line in unmapped(points) {
         eprintln!("{line}");
@@ -185,7 +186,7 @@ fn unmapped(points: &[Point]) -> Vec<String> {
     let mut lines: Vec<(String, Vec<String>)> = Vec::new();
     for node in points.iter().flat_map(|point| &point.scenario.nodes) {
         let NodeKind::Host { personality, .. } = &node.kind else { continue };
-        for one in personality::map(personality).1 {
+        for one in personality::map_here(personality).1 {
             let text = format!("{} is not as the scenario says: in Linux {}", one.option, one.why);
             match lines.iter_mut().find(|(known, _)| *known == text) {
                 Some((_, nodes)) if nodes.contains(&node.name) => {}

@@ -271,7 +271,8 @@ fn an_interrupted_lab_takes_everything_down_before_it_ends() {
 /// Whether `program` can be run here; says so if not.
 fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    let is_there =
+        std::env::split_paths(&path).chain(["/usr/sbin".into()]).any(|folder| folder.join(program).is_file());
     if !is_there {
         eprintln!("skipped: no {program} on this machine");
     }
@@ -356,6 +357,63 @@ fn a_flow_that_is_cut_short_leaves_no_connection_behind() {
     let output = place.run(&[&["lab", "small.toml", "-q", "--set", "duration=1s"], &flows[..]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(orphans() <= before + OTHERS, "{} connections, {before} before", orphans());
+}
+
+/// A lab of 30 flows, which need more than 90 descriptors, where a shell has set a limit.
+fn limited(place: &Place, limit: &str) -> Output {
+    let script = format!("ulimit {limit} && exec \"$0\" lab small.toml -q --set duration=1s --set flows.f.count=30");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_headend")]).current_dir(place.0.path());
+    command.stdin(Stdio::null()).output().expect("a shell runs")
+}
+
+#[test]
+fn what_the_machine_refuses_ends_the_lab_and_is_no_result() {
+    let _alone = ALONE.lock();
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let output = limited(&place, "-n 64");
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()), "{said}");
+    assert!(said.contains("flows.f, instance ") && said.contains("Too many open files"), "{said}");
+    // A limit that may be raised is.
+    let output = limited(&place, "-S -n 64");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_connection_that_cannot_be_made_beforehand_holds_a_run_up_no_longer_than_it_takes() {
+    let _alone = ALONE.lock();
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let lossy = ["--set", "flows.f.handshake=false", "--set", "links.rb.loss=100%", "--set", "duration=1s"];
+    let begun = Instant::now();
+    let flows = &place.json(&[&["lab", "small.toml", "-q", "--format", "json"], &lossy[..]].concat())["flows"];
+    // Linux itself tries for two minutes.
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert_eq!((&flows["completed"][0], &flows["goodput_bps"][0]), (&Value::from(0), &Value::from(0.0)), "{flows:#}");
+}
+
+#[test]
+fn what_others_have_put_where_labs_keep_files_is_left_alone() {
+    let _alone = ALONE.lock();
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let files = ["headend-lab-1-1-0", "headend-lab-1-1-1"].map(|name| place.path(name));
+    fs::write(&files[0], "").expect("written");
+    fs::create_dir(&files[1]).expect("made");
+    let ours = place.path("headend-lab-1-1-2");
+    fs::create_dir(&ours).expect("made");
+    std::os::unix::fs::chown(&files[1], Some(65_534), None).expect("we are root");
+    let output = place.command(&["lab", "clean"]).env("TMPDIR", place.0.path()).output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(files.iter().all(|file| file.exists()) && !ours.exists(), "{}", text(&output.stdout));
 }
 
 #[test]

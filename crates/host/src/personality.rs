@@ -7,8 +7,8 @@ use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
 
 use crate::route::Metrics;
-use crate::socket::{self, Options};
-use crate::sysctl::Setting;
+use crate::socket::{self, Options, TCP_DELACK_MAX_US, TCP_RTO_MAX_MS, TCP_RTO_MIN_US};
+use crate::sysctl::{self, Setting};
 
 /// How a host is set up so that its TCP does what a personality says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +65,53 @@ pub fn map(personality: &Personality) -> (Settings, Vec<Unmapped>) {
     };
     mapping.all(personality);
     (mapping.settings, mapping.unmapped)
+}
+
+/// As [`map`], for the kernel that is running: what it is too old to have goes another way, or is not expressed.
+pub fn map_here(personality: &Personality) -> (Settings, Vec<Unmapped>) {
+    let (settings, mut unmapped) = map(personality);
+    let (settings, lacking) = within(settings, &sysctl::exists, &socket::knows);
+    unmapped.extend(lacking);
+    (settings, unmapped)
+}
+
+/// `settings` without those that a kernel has not that has only the named settings and TCP socket options of which it
+/// `has_setting` and `has_option`.
+fn within(
+    mut settings: Settings,
+    has_setting: &dyn Fn(&str) -> bool,
+    has_option: &dyn Fn(i32) -> bool,
+) -> (Settings, Vec<Unmapped>) {
+    const RTO_MIN_SETTING: &str = "net.ipv4.tcp_rto_min_us";
+    const RTO_MAX_SETTING: &str = "net.ipv4.tcp_rto_max_ms";
+    let mut unmapped = Vec::new();
+    // Routes have always had one, and it goes before the other two. From Linux 6.7 on it also shortens delayed ACKs, so what
+    // is as ever (TCP_RTO_MIN) is not said.
+    if settings.socket.rto_min.is_some() && !(has_setting(RTO_MIN_SETTING) && has_option(TCP_RTO_MIN_US)) {
+        settings.metrics.rto_min = settings.socket.rto_min.take().filter(|min| *min != SOCKET_RTO_MIN_MAX);
+        settings.sysctls.retain(|setting| setting.name != RTO_MIN_SETTING);
+    }
+    // Where these cannot be set they are what they always were (TCP_RTO_MAX, TCP_DELACK_MAX in the kernel's sources).
+    if !has_option(TCP_RTO_MAX_MS) && settings.socket.rto_max.take().is_some_and(|max| max != RTO_MAX[1]) {
+        let why = "the largest time-out is 120 s, as this kernel has no TCP_RTO_MAX_MS".to_owned();
+        unmapped.push(Unmapped { option: "rto_max", why });
+    }
+    if !has_option(TCP_DELACK_MAX_US)
+        && settings.socket.delayed_ack_max.take().is_some_and(|max| max != DELAYED_ACK_MAX)
+    {
+        let why = "an acknowledgement waits up to 200 ms, as this kernel has no TCP_DELACK_MAX_US".to_owned();
+        unmapped.push(Unmapped { option: "delayed_ack_timeout", why });
+    }
+    settings.sysctls.retain(|setting| {
+        let is_there = has_setting(setting.name);
+        // Sockets and routes say these two as well, or have just said why not.
+        if !is_there && ![RTO_MIN_SETTING, RTO_MAX_SETTING].contains(&setting.name) {
+            let why = format!("it stays as it is, as this kernel has no such setting, nor {:?} for it", setting.value);
+            unmapped.push(Unmapped { option: setting.name, why });
+        }
+        is_there
+    });
+    (settings, unmapped)
 }
 
 struct Mapping {
@@ -273,6 +320,39 @@ mod tests {
         assert_eq!(settings.metrics.initial_window_segments, Some(1));
         assert_eq!(settings.metrics.rto_min, Some(Duration::from_secs(1)), "a socket cannot be told more than 200 ms");
         assert_eq!(value(&settings, "net.ipv4.tcp_sack"), Some("0"));
+    }
+
+    #[test]
+    fn a_kernel_that_has_everything_changes_nothing_of_a_mapping() {
+        let (settings, _) = map(&Personality::bsd_reno_1996());
+        assert_eq!(within(settings.clone(), &|_| true, &|_| true), (settings, vec![]));
+    }
+
+    #[test]
+    fn an_older_kernel_s_routes_say_the_smallest_time_out_and_its_constants_need_no_saying() {
+        let mut personality = Personality::linux();
+        let is_old = |name: &str| !name.starts_with("net.ipv4.tcp_rto_");
+        let (settings, unmapped) = within(map(&personality).0, &is_old, &|_| false);
+        assert_eq!(unmapped, []);
+        assert_eq!(settings.metrics.rto_min, None, "200 ms, as ever");
+        let Options { rto_min, rto_max, delayed_ack_max, .. } = settings.socket;
+        assert_eq!((rto_min, rto_max, delayed_ack_max), (None, None, None));
+        assert_eq!(value(&settings, "net.ipv4.tcp_rto_min_us"), None);
+        assert_eq!(value(&settings, "net.ipv4.tcp_sack"), Some("1"), "what it has is set");
+        personality.rto.min = Duration::from_millis(50);
+        let (settings, unmapped) = within(map(&personality).0, &is_old, &|_| false);
+        assert_eq!((settings.metrics.rto_min, unmapped), (Some(Duration::from_millis(50)), vec![]));
+    }
+
+    #[test]
+    fn what_an_older_kernel_has_no_option_for_is_said() {
+        let mut personality = Personality::linux();
+        personality.rto.max = Duration::from_secs(64);
+        personality.delayed_ack.timeout = Duration::from_millis(20);
+        personality.delayed_ack.timeout_max = Duration::from_millis(20);
+        let (_, unmapped) = within(map(&personality).0, &|name| name != "net.ipv4.tcp_recovery", &|_| false);
+        let options: Vec<&str> = unmapped.iter().map(|unmapped| unmapped.option).collect();
+        assert_eq!(options, ["rto_max", "delayed_ack_timeout", "net.ipv4.tcp_recovery"]);
     }
 
     #[test]

@@ -2,7 +2,15 @@
 
 use std::fs::OpenOptions;
 
+use rustix::process::{Resource, Rlimit};
 use rustix::thread::CapabilitySet;
+
+/// Allows this process, and those that it starts, as many open files as it may allow itself.
+pub fn raise_open_files() {
+    let limits = rustix::process::getrlimit(Resource::Nofile);
+    // What is refused stays as it is: who needs more hears of it where one cannot be opened.
+    let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits });
+}
 
 /// What this process lacks to make namespaces and devices, in words; empty if nothing.
 pub fn missing() -> Vec<String> {

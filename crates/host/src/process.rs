@@ -1,11 +1,12 @@
 //! Programs of others, started so that none outlives us.
 
+use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 /// A command without input whose process is killed when the thread ends that started it, also by a SIGKILL. It runs in
 /// that thread's network namespace.
-pub fn command(program: &str) -> Command {
+pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.stdin(Stdio::null());
     let parent = std::process::id();

@@ -9,16 +9,16 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use headend_engine::cc::Algorithm;
 use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
-use socket2::SockRef;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::error::{During, Error};
 
 pub use memory::Memory;
 
 // Options newer than the C library's headers (linux/tcp.h).
-const TCP_RTO_MAX_MS: libc::c_int = 44;
-const TCP_RTO_MIN_US: libc::c_int = 45;
-const TCP_DELACK_MAX_US: libc::c_int = 46;
+pub(crate) const TCP_RTO_MAX_MS: libc::c_int = 44;
+pub(crate) const TCP_RTO_MIN_US: libc::c_int = 45;
+pub(crate) const TCP_DELACK_MAX_US: libc::c_int = 46;
 
 /// What to tell a socket before it connects or listens. Accepted connections have it from their listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +103,18 @@ impl Options {
 /// takes: after the first data this is to be said again.
 pub fn clamp_window(socket: impl AsFd, window: Bytes) -> io::Result<()> {
     set(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, clamp(window.get()))
+}
+
+/// Whether the kernel has a TCP option, a number. Where no socket can be made, it is said to: using it tells the reason.
+pub(crate) fn knows(option: libc::c_int) -> bool {
+    let Ok(socket) = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)) else { return true };
+    let mut value: libc::c_int = 0;
+    let mut length = mem::size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `value`; both outlive the call.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, (&raw mut value).cast(), &raw mut length)
+    };
+    result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ENOPROTOOPT)
 }
 
 /// An algorithm's name in the kernel.
@@ -270,6 +282,12 @@ mod tests {
             let told = SockRef::from(&socket).tcp_congestion().unwrap();
             assert_eq!(String::from_utf8_lossy(&told).trim_end_matches('\0'), name);
         }
+    }
+
+    #[test]
+    fn an_option_that_no_kernel_has_is_not_known() {
+        assert!(knows(libc::TCP_MAXSEG));
+        assert!(!knows(9_999));
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn a_host_takes_every_personality() {
     for (name, make) in Personality::ALL {
         inside(name, || {
             let personality = make();
-            let (settings, _) = personality::map(&personality);
+            let (settings, _) = personality::map_here(&personality);
             let mut netlink = Netlink::open().expect("a socket");
             let lo = loopback(&mut netlink);
             let address = Ipv4Addr::new(10, 1, 2, 3);

@@ -48,8 +48,10 @@ impl Program {
     /// Checks that the program is there and can do every flow of every point.
     pub(super) fn check(self, points: &[Point]) -> Result<(), Failure> {
         for binary in self.binaries() {
-            if !is_on_path(binary) {
-                let text = format!("{binary}: not on the PATH; install it, or leave --with out for our own traffic");
+            if find(binary).is_none() {
+                let text = format!(
+                    "{binary}: not on the PATH, nor in /usr/sbin; install it, or leave --with out for our own traffic"
+                );
                 return Err(Failure::Wrong(text));
             }
         }
@@ -73,7 +75,7 @@ impl Program {
     pub(super) fn listen(self, flow: &Flow, address: Ipv4Addr, port: u16) -> io::Result<(Child, Option<Folder>)> {
         let (mut command, folder) = match self {
             Program::Iperf3 => {
-                let mut command = process::command("iperf3");
+                let mut command = command("iperf3");
                 command.args(["--server", "--one-off", "--bind", &address.to_string(), "--port", &port.to_string()]);
                 (command, None)
             }
@@ -82,7 +84,7 @@ impl Program {
                 let bytes = flow.bytes.unwrap_or(Bytes::ZERO);
                 File::create(folder.0.join(FILE))?.set_len(bytes.get())?;
                 fs::write(folder.0.join("nginx.conf"), nginx_conf(&folder.0, address, port))?;
-                let mut command = process::command("nginx");
+                let mut command = command("nginx");
                 command.args(["-e", "stderr", "-p"]).arg(&folder.0).arg("-c").arg(folder.0.join("nginx.conf"));
                 (command, Some(folder))
             }
@@ -91,7 +93,7 @@ impl Program {
         let begun = Instant::now();
         while !is_listening(port)? {
             if child.try_wait()?.is_some() {
-                return Err(failed(&mut child));
+                return Err(io::Error::other(last_words(&mut child)));
             }
             if begun.elapsed() > LISTENING_MAX {
                 end(&mut child);
@@ -104,7 +106,7 @@ impl Program {
 
     /// Starts the connecting end. iperf3 goes on until it is ended.
     pub(super) fn connect(self, address: Ipv4Addr, port: u16, options: &socket::Options) -> io::Result<Child> {
-        let mut command = process::command(self.binaries()[1]);
+        let mut command = command(self.binaries()[1]);
         match self {
             Program::Iperf3 => {
                 command.args(["--client", &address.to_string(), "--port", &port.to_string()]);
@@ -148,7 +150,7 @@ fn spawn(command: &mut Command) -> io::Result<Child> {
 }
 
 /// What a program that has ended badly said last.
-pub(super) fn failed(child: &mut Child) -> io::Error {
+pub(super) fn last_words(child: &mut Child) -> String {
     const SAID_MAX: u64 = 4_096;
     let mut said = Vec::new();
     if let Some(stderr) = child.stderr.take() {
@@ -157,7 +159,7 @@ pub(super) fn failed(child: &mut Child) -> io::Error {
     }
     let said = String::from_utf8_lossy(&said);
     let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-    io::Error::other(last.trim().to_owned())
+    last.trim().to_owned()
 }
 
 /// Ends a program that may have ended by itself.
@@ -166,10 +168,16 @@ pub(super) fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-fn is_on_path(binary: &str) -> bool {
-    // Where Debian keeps daemons, which is not on everybody's PATH.
+/// Where a program is: on the PATH, or where Debian keeps daemons, which is not on everybody's.
+fn find(binary: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(binary).is_file())
+    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    folders.map(|folder| folder.join(binary)).find(|file| file.is_file())
+}
+
+/// `binary`, to be run; if it has gone since it was looked for, starting it says so.
+fn command(binary: &str) -> Command {
+    process::command(find(binary).unwrap_or_else(|| binary.into()))
 }
 
 /// Whether anybody listens at `port` in this thread's namespace (proc_net(5): state 0A).

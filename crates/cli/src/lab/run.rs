@@ -105,13 +105,19 @@ pub(super) fn run(
         for (index, transfer) in transfers.iter().enumerate() {
             for is_sender in [true, false] {
                 let (site, stage, watched) = (&site, &stage, (watched.clone(), index));
-                scope.spawn(move || act(transfer, is_sender, site, stage, watched));
+                let end = thread::Builder::new();
+                if let Err(error) = end.spawn_scoped(scope, move || act(transfer, is_sender, site, stage, watched)) {
+                    stage.fail(format!("flows.{}, a thread for an end of it: {error}", transfer.flow.name));
+                }
             }
         }
         let played = play(scenario, &stage, &transfers, stop, &|| reactor.is_finished());
         ending.leave();
         drop(ending);
         let driven = reactor.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked))?;
+        if let Some(why) = stage.failure() {
+            return Err(Failure::Failed(why));
+        }
         Ok::<_, Failure>(played.map(|played| (played, driven)))
     })?;
     let Some((Played { begun, ended, series, is_short_of_memory }, (mut network, health))) = played else {
@@ -218,8 +224,10 @@ fn play(
     stop: &AtomicBool,
     is_broken: &dyn Fn() -> bool,
 ) -> Option<Played> {
-    let is_over = || stop.load(Ordering::Relaxed) || is_broken();
-    while !stage.all_are_ready(LOOK_EVERY) {
+    let is_over = || stop.load(Ordering::Relaxed) || stage.has_stopped() || is_broken();
+    let ready_by = stage.now() + scenario.duration;
+    // A connection that is to be there beforehand and cannot be made holds the others up for no longer than a run takes.
+    while !stage.all_are_ready(LOOK_EVERY) && stage.now() < ready_by {
         if is_over() {
             return None;
         }

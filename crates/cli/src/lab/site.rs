@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use headend_host::sysctl::Setting;
 use headend_host::tun::{self, Tun};
 use headend_host::{Error, Netlink};
 use headend_sim::scenario::{NodeKind, Scenario};
+use rustix::process::geteuid;
 
 use crate::failure::Failure;
 
@@ -65,7 +67,7 @@ impl Site {
                 tuns.push(None);
                 continue;
             };
-            let (settings, _) = personality::map(personality);
+            let (settings, _) = personality::map_here(personality);
             let namespace = Namespace::create(&name(serial, number, &node.name))?;
             site.hosts.push(Some(Host { namespace, address: address(number), settings }));
             tuns.push(Some(site.host(number).set_up()?));
@@ -186,7 +188,10 @@ pub(super) fn clean() -> Result<Vec<String>, Failure> {
         cleaned.push(name);
     }
     let folders = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
-    for folder in folders.filter(|folder| folder.file_name().to_str().is_some_and(is_orphan)) {
+    // Anybody may put something of such a name there. What is no folder of ours is none of our business.
+    let is_ours =
+        |folder: &fs::DirEntry| folder.metadata().is_ok_and(|it| it.is_dir() && it.uid() == geteuid().as_raw());
+    for folder in folders.filter(|folder| folder.file_name().to_str().is_some_and(is_orphan) && is_ours(folder)) {
         fs::remove_dir_all(folder.path()).map_err(|error| Failure::io(&folder.path(), error))?;
         cleaned.push(folder.path().display().to_string());
     }

@@ -23,12 +23,14 @@ struct State {
     present: usize,
     begun: Option<Time>,
     stopped: bool,
+    /// What the machine would not do; the run has stopped then.
+    failure: Option<String>,
 }
 
 impl Stage {
     /// A stage for `ends` threads.
     pub(super) fn new(clock: Monotonic, ends: usize) -> Stage {
-        let state = State { preparing: ends, present: ends, begun: None, stopped: false };
+        let state = State { preparing: ends, present: ends, begun: None, stopped: false, failure: None };
         Stage { clock, state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -82,6 +84,19 @@ impl Stage {
     pub(super) fn stop(&self) {
         self.lock().stopped = true;
         self.changed.notify_all();
+    }
+
+    /// The run stops, and comes to nothing, because the machine would not do what it needs.
+    pub(super) fn fail(&self, why: String) {
+        let mut state = self.lock();
+        state.failure.get_or_insert(why);
+        state.stopped = true;
+        self.changed.notify_all();
+    }
+
+    /// What the machine would not do: the first of it.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.lock().failure.clone()
     }
 
     /// Whether the run has stopped.

@@ -10,6 +10,7 @@ use headend_engine::units::Bytes;
 use headend_host::socket::{self, Info, Options};
 use headend_sim::scenario::{Flow, FlowKind};
 use headend_sim::traffic::PIECE;
+use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::program::{self, Program};
@@ -147,19 +148,27 @@ impl Transfer {
             self.listen(place).and_then(|listener| {
                 let Some(_) = presence.ready() else { return Ok(()) };
                 let (socket, _) = listener.accept()?;
-                place.options.apply(&socket).map_err(io::Error::other)?;
+                place.options.apply(&socket)?;
                 self.talk(is_sender, self.keep(socket), place, stage)
             })
         } else {
             self.connect(is_sender, place, stage, &presence)
         };
-        if let Err(error) = played
-            && !stage.has_stopped()
-        {
-            self.lock().fault.get_or_insert((stage.now(), fault(&error)));
-            self.is_over.store(true, Ordering::Relaxed);
-            // The other end would wait for ever.
-            self.shut();
+        let Err(trouble) = played else { return };
+        if stage.has_stopped() {
+            return;
+        }
+        match trouble {
+            Trouble::Flow(why) => {
+                self.lock().fault.get_or_insert((stage.now(), why));
+                self.is_over.store(true, Ordering::Relaxed);
+                // The other end would wait for ever.
+                self.shut();
+            }
+            Trouble::Machine(why) => {
+                let end = if is_sender { "sender" } else { "receiver" };
+                stage.fail(format!("flows.{}, instance {}, its {end}: {why}", self.flow.name, self.instance));
+            }
         }
     }
 
@@ -171,10 +180,11 @@ impl Transfer {
         place: &Place,
         stage: &Stage,
         presence: &Presence<'_>,
-    ) -> io::Result<()> {
+    ) -> Result<(), Trouble> {
         const LOOK_EVERY: Duration = Duration::from_millis(5);
         if is_sender == self.sender_listens() {
-            let (mut child, _folder) = program.listen(&self.flow, place.address, self.port)?;
+            let (mut child, _folder) =
+                program.listen(&self.flow, place.address, self.port).map_err(Trouble::machine)?;
             presence.ready();
             // It serves until the other end has had enough.
             while !stage.has_stopped() && !self.is_over.load(Ordering::Relaxed) {
@@ -187,7 +197,7 @@ impl Transfer {
         if !stage.sleep_until(begun + self.start) {
             return Ok(());
         }
-        let mut child = program.connect(place.address, self.port, &place.options)?;
+        let mut child = program.connect(place.address, self.port, &place.options).map_err(Trouble::machine)?;
         let status = loop {
             if let Some(status) = child.try_wait()? {
                 break Some(status);
@@ -204,7 +214,7 @@ impl Transfer {
         };
         self.is_over.store(true, Ordering::Relaxed);
         match status {
-            Some(status) if !status.success() => Err(program::failed(&mut child)),
+            Some(status) if !status.success() => Err(Trouble::Flow(program::last_words(&mut child))),
             Some(_) => {
                 self.complete.store(true, Ordering::Relaxed);
                 Ok(())
@@ -220,9 +230,9 @@ impl Transfer {
         socket
     }
 
-    fn socket(&self, place: &Place) -> io::Result<Arc<Socket>> {
+    fn socket(&self, place: &Place) -> Result<Arc<Socket>, Trouble> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-        place.options.apply(&socket).map_err(io::Error::other)?;
+        place.options.apply(&socket)?;
         Ok(self.keep(socket))
     }
 
@@ -230,7 +240,7 @@ impl Transfer {
         SocketAddr::V4(SocketAddrV4::new(place.address, self.port)).into()
     }
 
-    fn listen(&self, place: &Place) -> io::Result<Arc<Socket>> {
+    fn listen(&self, place: &Place) -> Result<Arc<Socket>, Trouble> {
         let listener = self.socket(place)?;
         listener.set_reuse_address(true)?;
         listener.bind(&self.address(place))?;
@@ -238,7 +248,7 @@ impl Transfer {
         Ok(listener)
     }
 
-    fn connect(&self, is_sender: bool, place: &Place, stage: &Stage, presence: &Presence<'_>) -> io::Result<()> {
+    fn connect(&self, is_sender: bool, place: &Place, stage: &Stage, presence: &Presence<'_>) -> Result<(), Trouble> {
         let socket = self.socket(place)?;
         let is_beforehand = self.flow.kind == FlowKind::Bulk { handshake: false };
         if is_beforehand {
@@ -255,7 +265,7 @@ impl Transfer {
     }
 
     /// What is said on a connection.
-    fn talk(&self, is_sender: bool, socket: Arc<Socket>, place: &Place, stage: &Stage) -> io::Result<()> {
+    fn talk(&self, is_sender: bool, socket: Arc<Socket>, place: &Place, stage: &Stage) -> Result<(), Trouble> {
         let request = if let FlowKind::HttpGet { request, .. } = self.flow.kind { request } else { Bytes::ZERO };
         if is_sender {
             self.lock().sender = Some(socket.clone());
@@ -272,7 +282,7 @@ impl Transfer {
             Ok(())
         } else {
             send_zeros(&socket, request)?;
-            self.receive(&socket, place)
+            Ok(self.receive(&socket, place)?)
         }
     }
 
@@ -380,13 +390,62 @@ fn receive_exactly(mut socket: &Socket, len: Bytes) -> io::Result<()> {
     Ok(())
 }
 
-/// As the simulator words it.
-fn fault(error: &io::Error) -> String {
-    match error.kind() {
-        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => "reset by the peer".to_owned(),
-        ErrorKind::ConnectionRefused => "refused by the peer".to_owned(),
-        ErrorKind::TimedOut => "timed out".to_owned(),
-        ErrorKind::UnexpectedEof => "closed by the peer before the end".to_owned(),
-        _ => error.to_string(),
+/// Why an end of a flow came to no good.
+#[derive(Debug)]
+enum Trouble {
+    /// Its connection or its program failed: a result, and the flow's row says so.
+    Flow(String),
+    /// The machine refused what every run needs: no result at all.
+    Machine(String),
+}
+
+impl Trouble {
+    fn machine(error: io::Error) -> Trouble {
+        let hint = match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::MFILE) => "; a flow takes three, and `ulimit -n` says how many one program may have",
+            _ => "",
+        };
+        Trouble::Machine(format!("{error}{hint}"))
+    }
+}
+
+impl From<io::Error> for Trouble {
+    /// What the peer or the network can bring about is the flow's trouble, in the simulator's words where it has them.
+    fn from(error: io::Error) -> Trouble {
+        let why = match error.kind() {
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => "reset by the peer",
+            ErrorKind::ConnectionRefused => "refused by the peer",
+            ErrorKind::TimedOut => "timed out",
+            ErrorKind::UnexpectedEof => "closed by the peer before the end",
+            ErrorKind::ConnectionAborted
+            | ErrorKind::NotConnected
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::NetworkDown => return Trouble::Flow(error.to_string()),
+            _ => return Trouble::machine(error),
+        };
+        Trouble::Flow(why.to_owned())
+    }
+}
+
+impl From<headend_host::Error> for Trouble {
+    fn from(error: headend_host::Error) -> Trouble {
+        Trouble::Machine(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_peer_or_the_network_does_is_a_flow_s_fault() {
+        let trouble = |errno: Errno| Trouble::from(io::Error::from(errno));
+        for errno in [Errno::CONNREFUSED, Errno::CONNRESET, Errno::PIPE, Errno::TIMEDOUT, Errno::HOSTUNREACH] {
+            assert!(matches!(trouble(errno), Trouble::Flow(_)), "{errno}");
+        }
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::ADDRINUSE, Errno::ADDRNOTAVAIL, Errno::PERM] {
+            assert!(matches!(trouble(errno), Trouble::Machine(_)), "{errno}");
+        }
     }
 }
