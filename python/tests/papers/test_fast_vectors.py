@@ -72,6 +72,7 @@ class Fast:
         if now >= self.update_at:
             self.target = self.aim()
             self.cwnd = min(self.cwnd, self.target)
+            self.ssthresh = min(self.ssthresh, self.cwnd)
             self.wait(now)
         if limited:
             self.cwnd = min(self.target, self.cwnd + acked)

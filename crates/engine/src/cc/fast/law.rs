@@ -117,6 +117,8 @@ impl Law {
             self.target = next.min(CWND_MAX);
             // A smaller window is one at once; a larger one is spread over acknowledgements, as no burst.
             self.cwnd = self.cwnd.min(self.target);
+            // The law has shrunk it: that is no reason for slow start.
+            self.ssthresh = self.ssthresh.min(self.cwnd);
             self.pause(heard.now_us);
         }
         if heard.is_window_limited {

@@ -178,6 +178,23 @@ fn the_window_moves_in_one_round_trip_and_stays_in_the_next() {
 }
 
 #[test]
+fn a_window_that_the_law_has_shrunk_is_in_no_slow_start() {
+    let mut fast = controller(4, 40);
+    fast.on_ack(&ack(0, 100, 0));
+    for at in 0..1_000 {
+        fast.on_ack(&ack(10 * at, 150, 1));
+    }
+    // D = 150 ms: 4 packets wait of 12, and with equation (5) 7 is at rest too.
+    let shrunk = fast.window().get() / MSS;
+    assert!((7..=12).contains(&shrunk), "{shrunk}");
+    for at in 0..9 {
+        // No queue, but the law has not come round again.
+        fast.on_ack(&ack(9_990 + at, 100, 1));
+    }
+    assert!(fast.window().get() / MSS <= shrunk + 2, "{} after {shrunk}", fast.window());
+}
+
+#[test]
 fn a_window_that_is_not_used_does_not_grow_but_may_shrink() {
     let mut fast = controller(20, 100);
     fast.on_ack(&Ack { window_limited: false, ..ack(100, 100, 50) });
