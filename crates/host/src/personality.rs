@@ -2,6 +2,7 @@
 
 use headend_engine::cc::Algorithm;
 use headend_engine::cc::hystart::HyStart;
+use headend_engine::cc::vegas;
 use headend_engine::tcp::personality::{DelayedAck, EraRules, Headers, Personality, Recovery, RtoPolicy};
 use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
@@ -150,6 +151,7 @@ impl Mapping {
             controller,
             hystart,
             fast: _,
+            vegas: _,
             window_in_segments,
             frto,
             undo_spurious,
@@ -187,7 +189,7 @@ impl Mapping {
         self.note(!window_in_segments, "window_in_segments", "windows are counted in segments");
         let why = "cubic ends slow start by classic HyStart, on the whole machine or not at all";
         self.note(controller == Algorithm::Cubic && hystart != HyStart::Classic, "hystart", why);
-        self.controller(controller);
+        self.controller(personality);
         self.rto(rto);
         self.delayed_ack(delayed_ack);
         self.settings.socket.no_delay = !nagle;
@@ -197,12 +199,23 @@ impl Mapping {
         self.note(is_of_the_era && *era != EraRules::RFC, "era", why);
     }
 
-    fn controller(&mut self, wanted: Algorithm) {
+    fn controller(&mut self, personality: &Personality) {
+        let wanted = personality.controller;
         let taken = match wanted {
             Algorithm::Reno | Algorithm::Cubic => wanted,
             // What it aims at, the fields `fast_`, has nowhere to go either.
             Algorithm::Fast => {
                 self.note(true, "controller", "the kernel has no FAST: cubic controls the window");
+                Algorithm::Cubic
+            }
+            Algorithm::Vegas if socket::kernel_has(wanted) => {
+                let why = "alpha, beta and gamma are those of the module tcp_vegas, by default 2, 4 and 1";
+                self.note(personality.vegas != vegas::Parameters::DEFAULT, "vegas_alpha", why);
+                wanted
+            }
+            Algorithm::Vegas => {
+                let why = "the module tcp_vegas is not loaded (modprobe tcp_vegas): cubic controls the window";
+                self.note(true, "controller", why);
                 Algorithm::Cubic
             }
         };
@@ -357,10 +370,13 @@ mod tests {
 
     #[test]
     fn a_controller_that_the_kernel_lacks_is_said_and_another_takes_its_place() {
-        let (settings, unmapped) = map(&Personality { controller: Algorithm::Fast, ..Personality::linux() });
-        assert_eq!(settings.metrics.congestion_control.as_deref(), Some("cubic"));
-        assert_eq!(settings.socket.congestion_control, Algorithm::Cubic);
-        assert!(matches!(&unmapped[..], [one] if one.option == "controller"), "{unmapped:?}");
+        let lacks = [Algorithm::Fast, Algorithm::Vegas].into_iter().filter(|wanted| !socket::kernel_has(*wanted));
+        for controller in lacks {
+            let (settings, unmapped) = map(&Personality { controller, ..Personality::linux() });
+            assert_eq!(settings.metrics.congestion_control.as_deref(), Some("cubic"));
+            assert_eq!(settings.socket.congestion_control, Algorithm::Cubic);
+            assert!(matches!(&unmapped[..], [one] if one.option == "controller"), "{unmapped:?}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod memory;
 
+use std::fs;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -120,6 +121,12 @@ pub(crate) fn knows(option: libc::c_int) -> bool {
 /// An algorithm's name in the kernel.
 pub fn kernel_name(algorithm: Algorithm) -> &'static str {
     Algorithm::ALL.iter().find(|(_, known)| *known == algorithm).expect("every algorithm has a name").0
+}
+
+/// True if the kernel says that it has the algorithm: compiled in, or its module loaded.
+pub fn kernel_has(algorithm: Algorithm) -> bool {
+    let offered = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    offered.split_whitespace().any(|name| name == kernel_name(algorithm))
 }
 
 fn clamp(value: u64) -> libc::c_int {

@@ -27,17 +27,24 @@ def test_a_run_is_measured_by_its_flows_together():
     assert simple.total_mbps(Cell(1, {"goodput_bps": goodput, "run": np.array([0, 0, 1, 1])})).value == 3.0
 
 
-def test_a_window_at_rest_holds_alpha_packets_or_up_to_two_less_in_the_queue():
+@pytest.mark.parametrize("alpha", [3, 4, 6, 20, 35])
+def test_a_window_at_rest_holds_alpha_packets_or_up_to_two_less_in_the_queue(alpha):
     runner = Runner(paper="fast")
-    settings = {simple.ALPHA.path: 6}
-    rest = windows.measure(runner.traced("simple", settings, "test"), 6)
-    assert rest.window_min == rest.window == rest.window_max == 32
-    assert 4 < rest.queued <= 6
+    rest = windows.measure(runner.traced("simple", {simple.ALPHA.path: alpha}, "test"), alpha)
+    assert rest.window_min == rest.window_max, "at rest"
+    assert alpha - 2 < rest.queued <= alpha
     assert rest.base_ms == pytest.approx(windows.BASE_MS, abs=0.01)
     assert rest.rate_mbps == pytest.approx(3 * 1460 / 1500, rel=0.005)
     # Little's law: a window is what the link carries in a round trip.
     assert rest.rtt_ms * rest.rate_mbps / 8e-3 / 1460 == pytest.approx(rest.window, rel=0.05)
     assert rest.base_ms < rest.rtt_min_ms <= rest.rtt_ms
+
+
+def test_vegas_fills_the_link_with_a_few_packets_in_the_queue():
+    settings = {"nodes.server.tcp.controller": "vegas"}
+    rest = windows.measure(Runner(paper="fast").traced("simple", settings, "test"), 0)
+    assert 2 <= rest.queued <= 5, "between alpha = 2 and beta = 4, and what waits of a packet"
+    assert rest.rate_mbps == pytest.approx(3 * 1460 / 1500, rel=0.01)
 
 
 def test_a_window_that_equation_5_forbids_is_told():

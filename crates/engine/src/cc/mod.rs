@@ -8,6 +8,7 @@ pub mod fast;
 pub mod hystart;
 pub mod linux;
 pub mod reno;
+pub mod vegas;
 
 use std::fmt::Debug;
 
@@ -90,6 +91,8 @@ pub struct Setup {
     pub hystart: HyStart,
     /// What FAST aims at; FAST only.
     pub fast: fast::Parameters,
+    /// What Vegas stays between; Vegas only.
+    pub vegas: vegas::Parameters,
 }
 
 /// A congestion-control algorithm.
@@ -127,12 +130,18 @@ pub enum Algorithm {
     Cubic,
     /// Jin, Wei and Low 2004: a set number of its own packets in the queue.
     Fast,
+    /// Brakmo and Peterson 1995: a few packets of its own in the queue.
+    Vegas,
 }
 
 impl Algorithm {
     /// All of them with their names in scenario files: the registry.
-    pub const ALL: &[(&str, Algorithm)] =
-        &[("reno", Algorithm::Reno), ("cubic", Algorithm::Cubic), ("fast", Algorithm::Fast)];
+    pub const ALL: &[(&str, Algorithm)] = &[
+        ("reno", Algorithm::Reno),
+        ("cubic", Algorithm::Cubic),
+        ("fast", Algorithm::Fast),
+        ("vegas", Algorithm::Vegas),
+    ];
 
     /// A fresh controller. Whatever an algorithm takes beside its name is in the [`Setup`], so that it survives a change of
     /// the name.
@@ -143,6 +152,7 @@ impl Algorithm {
             Algorithm::Cubic if setup.in_segments => Box::new(linux::Cubic::new(&setup)),
             Algorithm::Cubic => Box::new(cubic::Cubic::new(setup)),
             Algorithm::Fast => Box::new(fast::Fast::new(&setup)),
+            Algorithm::Vegas => Box::new(vegas::Vegas::new(&setup)),
         }
     }
 }

@@ -4,6 +4,7 @@ use super::segment::Segment;
 use crate::cc::Algorithm;
 use crate::cc::fast;
 use crate::cc::hystart::HyStart;
+use crate::cc::vegas;
 use crate::time::Duration;
 use crate::units::Bytes;
 
@@ -200,6 +201,8 @@ pub struct Personality {
     pub hystart: HyStart,
     /// What FAST aims at; FAST only.
     pub fast: fast::Parameters,
+    /// What Vegas stays between; Vegas only.
+    pub vegas: vegas::Parameters,
     /// Windows in whole segments, computed as Linux does; else in bytes, as the RFCs do.
     pub window_in_segments: bool,
     /// Look whether a timeout was spurious, and take it back if so (RFC 5682); RACK-TLP only.
@@ -249,6 +252,7 @@ impl Personality {
             controller: Algorithm::Reno,
             hystart: HyStart::Off,
             fast: fast::Parameters::DEFAULT,
+            vegas: vegas::Parameters::DEFAULT,
             window_in_segments: false,
             frto: false,
             undo_spurious: false,
@@ -306,6 +310,7 @@ impl Personality {
             controller: Algorithm::Reno,
             hystart: HyStart::Off,
             fast: fast::Parameters::DEFAULT,
+            vegas: vegas::Parameters::DEFAULT,
             window_in_segments: false,
             frto: false,
             undo_spurious: false,

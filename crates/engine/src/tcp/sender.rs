@@ -127,6 +127,7 @@ impl Sender {
             in_segments: personality.window_in_segments,
             hystart: personality.hystart,
             fast: personality.fast,
+            vegas: personality.vegas,
         };
         let mut sender = Sender {
             flight: Flight {

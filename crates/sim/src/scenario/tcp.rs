@@ -233,6 +233,30 @@ pub static OPTIONS: &[TcpOption] = &[
         |p| p.fast.update_rounds.to_string(),
     ),
     option(
+        "vegas_alpha",
+        "vegas.alpha_packets",
+        Kind::Count { min: 0, max: 1_000_000 },
+        "With fewer packets of its own in the queues of its path the window grows, with `vegas` only.",
+        |p, s| p.vegas.alpha_packets = small(s.count()),
+        |p| p.vegas.alpha_packets.to_string(),
+    ),
+    option(
+        "vegas_beta",
+        "vegas.beta_packets",
+        Kind::Count { min: 0, max: 1_000_000 },
+        "With more packets of its own in the queues of its path the window shrinks, with `vegas` only.",
+        |p, s| p.vegas.beta_packets = small(s.count()),
+        |p| p.vegas.beta_packets.to_string(),
+    ),
+    option(
+        "vegas_gamma",
+        "vegas.gamma_packets",
+        Kind::Count { min: 0, max: 1_000_000 },
+        "With more packets of its own in the queues of its path slow start ends, with `vegas` only.",
+        |p, s| p.vegas.gamma_packets = small(s.count()),
+        |p| p.vegas.gamma_packets.to_string(),
+    ),
+    option(
         "window_in_segments",
         "window_in_segments",
         Kind::Flag,
@@ -480,6 +504,10 @@ pub(super) fn contradiction(p: &Personality) -> Option<String> {
             let is_scoreboard = matches!(p.recovery, Recovery::Sack | Recovery::RackTlp);
             let recovery = name_of(Recovery::ALL, &p.recovery);
             (is_scoreboard && !p.sack).then(|| format!("recovery = {recovery:?} needs sack = true"))
+        })
+        .or_else(|| {
+            let (alpha, beta) = (p.vegas.alpha_packets, p.vegas.beta_packets);
+            (alpha > beta).then(|| format!("vegas_alpha = {alpha} is over vegas_beta = {beta}"))
         })
 }
 

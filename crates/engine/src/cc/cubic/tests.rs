@@ -35,6 +35,7 @@ impl Clocked {
             in_segments: false,
             hystart: HyStart::Off,
             fast: crate::cc::fast::Parameters::DEFAULT,
+            vegas: crate::cc::vegas::Parameters::DEFAULT,
         };
         Clocked { cubic: Cubic::new(setup), now: Time::from_nanos(1), rtt }
     }

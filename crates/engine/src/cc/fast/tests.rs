@@ -18,6 +18,7 @@ fn controller(alpha_packets: u32, segments: u64) -> Box<dyn Controller> {
         in_segments: true,
         hystart: HyStart::Off,
         fast: Parameters { alpha_packets, ..Parameters::DEFAULT },
+        vegas: crate::cc::vegas::Parameters::DEFAULT,
     })
 }
 

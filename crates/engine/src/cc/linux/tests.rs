@@ -25,6 +25,7 @@ impl Clocked {
             in_segments: true,
             hystart: HyStart::Off,
             fast: crate::cc::fast::Parameters::DEFAULT,
+            vegas: crate::cc::vegas::Parameters::DEFAULT,
         };
         Clocked { controller: algorithm.start(setup), now: Time::from_nanos(1), rtt: Duration::from_millis(rtt_ms) }
     }

@@ -21,6 +21,7 @@ fn setup(of_1996: bool) -> Setup {
         in_segments: false,
         hystart: HyStart::Off,
         fast: crate::cc::fast::Parameters::DEFAULT,
+        vegas: crate::cc::vegas::Parameters::DEFAULT,
     }
 }
 
