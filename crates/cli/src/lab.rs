@@ -88,6 +88,10 @@ pub(crate) enum Arguments {
 }
 
 const CLEAN: &str = "clean";
+const CLEAN_HELP: &str = "Example:\n  \
+    headend lab clean\n\n\
+    It prints a line for each namespace or folder that it removed. A lab also does this before its first run.\n\
+    Exit codes: 0, also if there was nothing; 2 without the privilege; 1 for a failure.";
 
 // By hand, because a derived one wants the scenario file even where the subcommand is given instead.
 impl FromArgMatches for Arguments {
@@ -107,7 +111,7 @@ impl FromArgMatches for Arguments {
 impl Args for Arguments {
     fn augment_args(command: Command) -> Command {
         let about = "Remove what killed runs have left; those that are running are left alone";
-        Lab::augment_args(command).subcommand(Command::new(CLEAN).about(about))
+        Lab::augment_args(command).subcommand(Command::new(CLEAN).about(about).after_help(CLEAN_HELP))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -155,9 +159,22 @@ fn measure(lab: &Lab) -> Result<(), Failure> {
     }
     // The series is in the folder; stdout has what the simulator prints.
     results.traces = None;
-    let printed = sim::print(lab.format, &points, &results);
+    let printed = match lab.format {
+        Format::Json => print_json(&results, &health),
+        Format::Table | Format::Csv => sim::print(lab.format, &points, &results),
+    };
     warn_of_strain(&health);
     printed
+}
+
+/// The simulator's tables, and `runs`: whether the machine kept up in each.
+fn print_json(results: &Results, health: &[Health]) -> Result<(), Failure> {
+    outputs::print(|out| {
+        let mut json = serde_json::to_value(results)?;
+        json["runs"] = health_of(health);
+        serde_json::to_writer_pretty(&mut *out, &json)?;
+        writeln!(out)
+    })
 }
 
 /// Whatever has to be in order before anything is run: privileges, and a place that is clean. Says what the kernel

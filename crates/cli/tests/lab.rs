@@ -122,6 +122,7 @@ fn a_lab_prints_the_simulator_s_tables_and_agrees_that_all_arrived() {
             assert_eq!(lab[table][column], sim[table][column], "{table} {column}");
         }
     }
+    assert!(lab["runs"][0]["kept_up"].is_boolean(), "{:#}", lab["runs"]);
     let flows = &lab["flows"];
     // 300 KB over 4 Mbit/s take 0.6 s and no less, and the path has 20 ms.
     assert!(flows["transfer_s"][0].as_f64().is_some_and(|transfer| transfer > 0.6), "{flows:#}");
