@@ -43,6 +43,24 @@ impl Interface {
         &self.device
     }
 
+    /// Fails if the interface is gone for good. One that is down may come up again, and its frames then come to us as
+    /// before; one that was removed or moved away has left its sockets without an interface.
+    pub fn is_there(&self) -> Result<(), Error> {
+        // SAFETY: all zeros are a value of this structure of integers and arrays.
+        let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+        let mut len = size_of_val(&address) as libc::socklen_t;
+        let (fd, address_at, len_at) = (self.socket.as_raw_fd(), (&raw mut address).cast(), &raw mut len);
+        // SAFETY: the kernel writes no more than `len` bytes to the structure, which is a packet socket's own.
+        if unsafe { libc::getsockname(fd, address_at, len_at) } < 0 {
+            return Err(Error::new(format!("interface {}", self.device.name), io::Error::last_os_error()));
+        }
+        if u32::try_from(address.sll_ifindex) == Ok(self.device.index) {
+            return Ok(());
+        }
+        let what = format!("interface {} is gone: it was removed, or moved to another namespace", self.device.name);
+        Err(Error::new(what, io::Error::from_raw_os_error(libc::ENXIO)))
+    }
+
     /// Frames that the kernel has dropped so far because we did not read them in time.
     pub fn dropped(&mut self) -> Result<u64, Error> {
         // SAFETY: all zeros are a value of this structure of two integers.

@@ -124,8 +124,24 @@ impl<N: Node> Reactor<N> {
     }
 
     /// Runs until `outside` says stop or `report` breaks. `report` is called every `interval`, and once at the end,
-    /// with the node and what was counted.
+    /// with the node and what was counted, even if the outside fails.
     pub fn run(
+        &mut self,
+        outside: &mut impl Outside,
+        interval: Duration,
+        report: &mut dyn FnMut(&mut N, &Report) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let ran = self.run_until_stopped(outside, interval, report);
+        if ran.is_err() {
+            self.reclaim();
+            let summary = self.books.last_report(outside.now(), self.buffers.held());
+            // It ends in any case.
+            let _ = report(&mut self.node, &summary);
+        }
+        ran
+    }
+
+    fn run_until_stopped(
         &mut self,
         outside: &mut impl Outside,
         interval: Duration,

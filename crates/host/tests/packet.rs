@@ -10,10 +10,12 @@ use std::thread;
 use std::time::{Duration as Wall, Instant};
 
 use headend_engine::cable::{Cable, Config};
+use headend_engine::node::Port;
 use headend_engine::time::Duration;
+use headend_host::Error;
 use headend_host::netns::{self, Namespace};
 use headend_host::packet::{HEADER_BYTES, Interface};
-use headend_host::reactor::{Attachment, Destination, Devices, Limits, Reactor, Report, Stop};
+use headend_host::reactor::{Attachment, Destination, Devices, Limits, Outside, Reactor, Report, Stop};
 
 /// A namespace of this test process, which goes when the test ends, however it ends.
 struct Made(Namespace);
@@ -110,6 +112,49 @@ fn frames_cross_between_interfaces_and_links_count_the_packets_in_them() {
     let counts = report.ports[1];
     assert!(counts.left_bytes >= 1_028 && counts.left_bytes < 1_028 + 60 * counts.left, "{counts:?}");
     assert_eq!(report.strain.dropped, 0, "{report:?}");
+}
+
+#[test]
+fn an_interface_that_goes_down_and_up_carries_on_and_one_that_is_removed_ends_the_run() {
+    if !is_possible() {
+        return;
+    }
+    let (a, middle, b) = (Made::new("flap-a"), Made::new("flap-m"), Made::new("flap-b"));
+    wire(&middle, [&a, &b]);
+    let interface = |name: &str| middle.0.run(|| Interface::open(name)).and_then(|opened| opened).expect("it is up");
+    let stop = Stop::new().expect("an eventfd can be had");
+    let mut devices = Devices::new(vec![Some(interface("left")), Some(interface("right"))], stop);
+    // The frames of both that come in a fifth of a second.
+    let mut frames = || -> Result<usize, Error> {
+        let (mut count, mut buffer) = (0, [0; 2_000]);
+        let until = devices.now() + Duration::from_millis(200);
+        while devices.now() < until {
+            devices.wait(Some(until), true)?;
+            for port in [Port(0), Port(1)] {
+                while devices.read(port, &mut buffer)?.is_some() {
+                    count += usize::from(port == Port(0));
+                }
+            }
+        }
+        Ok(count)
+    };
+    frames().expect("both are up");
+    let link = |what: &str| ip(&format!("-n {} link {what}", middle.0.name()));
+    link("set left down");
+    frames().expect("down is no failure");
+    link("set left up");
+    frames().expect("up is none either");
+    let near = a.socket("10.123.1.1");
+    near.send_to(&[7; 100], "10.123.1.2:7000").expect("the interface is up");
+    // At least the question who has the address.
+    assert!(frames().expect("it is up") > 0, "frames come as before");
+    link("set left down");
+    frames().expect("down is no failure");
+    link("del left");
+    frames().expect("nothing is said of an interface that goes while it is down");
+    let error = devices.dropped().expect_err("the interface is gone").to_string();
+    assert!(error.contains("interface left is gone"), "{error}");
+    link("del right");
 }
 
 #[test]

@@ -64,7 +64,16 @@ impl Gate {
     fn dropped(&mut self) -> Result<u64, Error> {
         match self {
             Gate::Tun(tun) => tun.counters().map(|counters| counters.tx_dropped + counters.rx_dropped),
-            Gate::Interface(interface) => interface.dropped(),
+            // One that goes while it is down says so nowhere else.
+            Gate::Interface(interface) => interface.is_there().and_then(|()| interface.dropped()),
+        }
+    }
+
+    /// Fails if the device is gone for good. Of a TUN that goes, every read says so.
+    fn is_there(&self) -> Result<(), Error> {
+        match self {
+            Gate::Tun(_) => Ok(()),
+            Gate::Interface(interface) => interface.is_there(),
         }
     }
 }
@@ -203,6 +212,11 @@ impl Outside for Devices {
                 self.waits[index].revents = 0;
                 Ok(None)
             }
+            // It went down, which is said once: there is nothing to read until it is up again.
+            Err(Errno::NETDOWN) => {
+                self.waits[index].revents = 0;
+                self.gate(port).is_there().map(|()| None)
+            }
             Err(error @ Errno::BADFD) => {
                 let what = format!("device {} is gone: it was removed, or its namespace", self.gate(port).name());
                 Err(Error::new(what, error))
@@ -224,7 +238,10 @@ impl Outside for Devices {
                 | Errno::NETDOWN
                 | Errno::MSGSIZE,
             ) => Ok(false),
-            Err(error) => Err(Error::new(format!("write to {}", self.gate(port).name()), error)),
+            Err(error) => {
+                self.gate(port).is_there()?;
+                Err(Error::new(format!("write to {}", self.gate(port).name()), error))
+            }
         }
     }
 

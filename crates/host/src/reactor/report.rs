@@ -207,6 +207,11 @@ impl Books {
         }
     }
 
+    /// Ends the last interval, when devices can no longer say what they have dropped.
+    pub(super) fn last_report(&mut self, now: Time, inside: usize) -> Report {
+        self.report(now, self.strain.dropped, inside)
+    }
+
     fn port(&mut self, port: Port) -> &mut PortCounts {
         &mut self.ports[usize::from(port.0)]
     }

@@ -28,6 +28,8 @@ struct Script {
     gone: Vec<(Time, Port, Vec<u8>)>,
     waits: u64,
     refuses: bool,
+    /// From then on reading fails.
+    breaks: Option<Time>,
 }
 
 impl Script {
@@ -42,6 +44,7 @@ impl Script {
             gone: Vec::new(),
             waits: 0,
             refuses: false,
+            breaks: None,
         }
     }
 }
@@ -66,6 +69,9 @@ impl Outside for Script {
 
     fn read(&mut self, port: Port, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
         let now = self.now;
+        if self.breaks.is_some_and(|breaks| breaks <= now) {
+            return Err(Error::new("read", std::io::Error::from(std::io::ErrorKind::BrokenPipe)));
+        }
         if !self.coming.front().is_some_and(|&(time, at, _)| time <= now && at == port) {
             return Ok(None);
         }
@@ -236,6 +242,22 @@ fn a_pause_in_which_nothing_was_due_marks_the_result_if_packets_waited_too_long_
         report.strain.stalls
     };
     assert_eq!((paused(40), paused(160), paused(600)), (0, 1, 1));
+}
+
+#[test]
+fn a_device_that_fails_ends_the_run_with_a_last_report() {
+    let mut script = Script::new([(5, 0, vec![1; 1_000])]);
+    script.breaks = Some(Time::from_nanos(300 * MS));
+    let mut last = None;
+    let mut keep = |_: &mut Graph<Link>, report: &Report| {
+        last = Some(report.clone());
+        ControlFlow::Continue(())
+    };
+    let mut reactor = reactor(link(9, vec![]), Limits::for_mtu(1_500));
+    reactor.run(&mut script, Duration::from_secs(1), &mut keep).expect_err("the device fails");
+    let last = last.expect("a report in the first second");
+    assert_eq!((last.now, last.ports[1].left), (script.now, 1));
+    assert_eq!(last.deliveries_all.count, 1);
 }
 
 #[test]
