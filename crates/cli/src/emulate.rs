@@ -106,6 +106,9 @@ const LOOK_EVERY: StdDuration = StdDuration::from_millis(100);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stopped = sim::stop_on_signals(false)?;
+    if arguments.request.runs.is_some() {
+        return Err(Failure::Wrong("--runs: an emulation is one run; leave it out".to_owned()));
+    }
     let (_, points) = arguments.request.read()?;
     let [point] = points.as_slice() else {
         let text =
@@ -133,14 +136,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let printed = watch(&samples, &mut meter, arguments.duration, &stopped);
     stop.stop();
     let driven = driver.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
-    let unwritten = writer.map(capture::Writer::finish).transpose();
-    driven?;
+    let (unwritten, recorded) = writer.map_or((0, Ok(())), capture::Writer::finish);
     // The last report is made after everything has stopped.
     for sample in samples.try_iter() {
         meter.note(&sample);
     }
-    printed?;
-    meter.summary(unwritten?.unwrap_or(0))
+    // Whatever has failed, what was counted until then is said first.
+    let summed_up = printed.and_then(|()| meter.summary(unwritten));
+    driven?;
+    recorded?;
+    summed_up
 }
 
 /// The reactor's thread: until it is stopped, or fails.

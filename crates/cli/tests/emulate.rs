@@ -248,6 +248,27 @@ fn a_pause_in_which_packets_waited_unread_marks_the_result() {
     assert!(summary["strain"]["stalls"].as_u64() >= Some(1), "{summary}");
 }
 
+#[test]
+fn without_the_privilege_for_interfaces_it_says_which_and_what_to_run_instead() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let scenario = folder.path().join("net.toml");
+    fs::write(&scenario, SCENARIO).expect("a scenario");
+    let file = scenario.to_str().expect("a path of ASCII").to_owned();
+    let said = format!("or simulate: headend sim {file}\n");
+    // The bounding set is a thread's own, and what it starts cannot have more.
+    let asked = thread::spawn(move || {
+        for one in [rustix::thread::CapabilitySet::NET_RAW, rustix::thread::CapabilitySet::NET_ADMIN] {
+            // Who may not do this has no such capability to begin with.
+            let _ = rustix::thread::remove_capability_from_bounding_set(one);
+        }
+        refused(&["emulate", &file, "--interfaces", "lo", "eth-none"])
+    });
+    let (code, message) = asked.join().expect("the binary runs");
+    assert_eq!(code, Some(2), "{message}");
+    assert!(message.contains("lacks CAP_NET_RAW") && message.contains("CAP_NET_ADMIN"), "{message}");
+    assert!(message.ends_with(&said), "{message}");
+}
+
 fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     let Output { status, stderr, .. } = headend().args(arguments).output().expect("the binary runs");
     (status.code(), String::from_utf8(stderr).expect("UTF-8"))
@@ -269,6 +290,16 @@ fn a_wrong_request_is_answered_before_anything_is_made() {
     let sweep = ["--sweep", "links.path.delay=1ms,2ms"];
     let (code, message) = refused(&[&["emulate", file, "--between", "one", "two"], &sweep[..]].concat());
     assert!(code == Some(2) && message.contains("sweeps over 2 points"), "{message}");
+    let equal = ["--addresses", "10.9.0.1/24", "10.9.0.1/16"];
+    let (code, message) = refused(&[&["emulate", file, "--between", "one", "two"], &equal[..]].concat());
+    let expected = "--addresses: both sides have 10.9.0.1, and each needs its own\n";
+    assert_eq!((code, message.as_str()), (Some(2), expected));
+    let (code, message) = refused(&["emulate", file, "--between", "one", "two", "--runs", "7"]);
+    assert_eq!((code, message.as_str()), (Some(2), "--runs: an emulation is one run; leave it out\n"));
+    for (names, said) in [(["lo", "eth-none"], "lo is no Ethernet"), (["eth-none", "lo"], "there is no interface")] {
+        let (code, message) = refused(&[&["emulate", file, "--interfaces"], &names[..]].concat());
+        assert!(code == Some(2) && (message.contains(said) || message.contains("lacks CAP_NET_")), "{message}");
+    }
     let (code, message) = refused(&["emulate", file, "--between", "headend-no-such-place", "two"]);
     assert_eq!(code, Some(2), "{message}");
     // Without privilege that is what is said.

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use netlink_packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkLayerType, LinkMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::error::{During, Error};
@@ -17,6 +17,8 @@ pub struct Device {
     pub index: u32,
     /// Its name.
     pub name: String,
+    /// Whether its packets travel in Ethernet frames. Those of the loopback only look so.
+    pub is_ethernet: bool,
     /// Whether it is up.
     pub up: bool,
     /// The largest packet it takes, in bytes.
@@ -78,6 +80,7 @@ impl Device {
         let mut device = Device {
             index: message.header.index,
             name: String::new(),
+            is_ethernet: message.header.link_layer_type == LinkLayerType::Ether,
             up: message.header.flags.contains(LinkFlags::Up),
             mtu: 0,
             tx_queue_len: 0,

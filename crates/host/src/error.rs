@@ -36,7 +36,9 @@ impl<T, E: Into<io::Error>> During<T> for Result<T, E> {
 /// What a person can do about it.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => " (are you root? namespaces take CAP_SYS_ADMIN, networks CAP_NET_ADMIN)",
+        io::ErrorKind::PermissionDenied => {
+            " (are you root? namespaces take CAP_SYS_ADMIN, networks CAP_NET_ADMIN, interfaces CAP_NET_RAW)"
+        }
         _ => "",
     }
 }

@@ -18,7 +18,7 @@ pub const HEADER_BYTES: usize = 14;
 const BUFFER_BYTES: libc::c_int = 64 << 20;
 
 /// An interface whose frames all come to us, whoever they are for, besides going where they go anyway. It takes
-/// CAP_NET_RAW.
+/// CAP_NET_RAW, and CAP_NET_ADMIN for its buffer.
 #[derive(Debug)]
 pub struct Interface {
     socket: OwnedFd,

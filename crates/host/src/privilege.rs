@@ -14,15 +14,26 @@ pub fn raise_open_files() {
 
 /// What this process lacks to make namespaces and devices, in words; empty if nothing.
 pub fn missing() -> Vec<String> {
-    let held = rustix::thread::capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
-    let needed = [
+    let mut missing = lacking(&[
         (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN, to make network namespaces"),
         (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN, to make devices and routes"),
-    ];
-    let mut missing: Vec<String> =
-        needed.iter().filter(|(one, _)| !held.contains(*one)).map(|(_, words)| (*words).to_owned()).collect();
+    ]);
     if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
         missing.push(format!("/dev/net/tun, to carry packets ({error})"));
     }
     missing
+}
+
+/// What this process lacks to take over interfaces that are there, in words; empty if nothing.
+pub fn missing_for_interfaces() -> Vec<String> {
+    lacking(&[
+        (CapabilitySet::NET_RAW, "CAP_NET_RAW, to read and write whole frames"),
+        (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN, for room in which frames wait while the machine pauses"),
+    ])
+}
+
+/// The words of those capabilities that this thread does not have.
+fn lacking(needed: &[(CapabilitySet, &str)]) -> Vec<String> {
+    let held = rustix::thread::capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
+    needed.iter().filter(|(one, _)| !held.contains(*one)).map(|(_, words)| (*words).to_owned()).collect()
 }

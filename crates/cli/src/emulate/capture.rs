@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -28,11 +28,18 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// Sees the packets, in the reactor's thread.
 pub(super) struct Recorder {
     sides: [Recorded; 2],
-    chunks: SyncSender<(usize, Vec<u8>)>,
+    chunks: SyncSender<Chunk>,
     /// The wall clock when the reactor's showed zero.
     start_ns: u64,
-    /// Packets that the disk had no time for.
+    /// Packets that the disk had no time or no room for.
     unwritten: Arc<AtomicU64>,
+}
+
+/// What is written at once to one of the files.
+struct Chunk {
+    side: usize,
+    bytes: Vec<u8>,
+    packets: u64,
 }
 
 struct Recorded {
@@ -64,15 +71,11 @@ impl Recorder {
             let file = File::create_new(&path).map_err(|error| Failure::io(&path, error))?;
             Ok::<_, Failure>((path, file))
         };
-        let mut files = [file(&sides[0])?, file(&sides[1])?];
-        let (chunks, written) = mpsc::sync_channel::<(usize, Vec<u8>)>(CHUNKS_MAX);
-        let thread = thread::spawn(move || {
-            for (side, bytes) in written {
-                let (path, file): &mut (PathBuf, File) = &mut files[side];
-                file.write_all(&bytes).map_err(|error| Failure::io(path, error))?;
-            }
-            Ok(())
-        });
+        let files = [file(&sides[0])?, file(&sides[1])?];
+        let (chunks, coming) = mpsc::sync_channel(CHUNKS_MAX);
+        let unwritten = Arc::new(AtomicU64::new(0));
+        let missing = unwritten.clone();
+        let thread = thread::spawn(move || write(&coming, files, &missing));
         let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let start_ns = now_ns.saturating_sub(clock.now().as_nanos());
         let recorded = |side: &Side| Recorded {
@@ -81,7 +84,6 @@ impl Recorder {
             packets: 0,
             flushed: Time::ZERO,
         };
-        let unwritten = Arc::new(AtomicU64::new(0));
         let recorder = Recorder {
             sides: [recorded(&sides[0]), recorded(&sides[1])],
             chunks,
@@ -107,7 +109,8 @@ impl Tap for Recorder {
         }
         side.flushed = time;
         let packets = std::mem::take(&mut side.packets);
-        if let Err(TrySendError::Full(_)) = self.chunks.try_send((index, side.capture.take_bytes())) {
+        let chunk = Chunk { side: index, bytes: side.capture.take_bytes(), packets };
+        if self.chunks.try_send(chunk).is_err() {
             self.unwritten.fetch_add(packets, Ordering::Relaxed);
         }
     }
@@ -116,17 +119,69 @@ impl Tap for Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         for (index, side) in self.sides.iter_mut().enumerate() {
-            // The reactor has ended, so this may wait. A writer that has failed says so itself.
-            let _ = self.chunks.send((index, side.capture.take_bytes()));
+            // The reactor has ended, so this may wait. The writer takes chunks until there are no more.
+            let _ = self.chunks.send(Chunk { side: index, bytes: side.capture.take_bytes(), packets: side.packets });
         }
     }
 }
 
 impl Writer {
-    /// Waits until everything is written, and says how many packets could not be. To be called when the recorder is
-    /// gone.
-    pub(super) fn finish(self) -> Result<u64, Failure> {
-        self.thread.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked))?;
-        Ok(self.unwritten.load(Ordering::Relaxed))
+    /// Waits until everything is written, and says how many packets could not be, and what failed if something did. To
+    /// be called when the recorder is gone.
+    pub(super) fn finish(self) -> (u64, Result<(), Failure>) {
+        let written = self.thread.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked));
+        (self.unwritten.load(Ordering::Relaxed), written)
+    }
+}
+
+/// Writes what comes, and counts the packets of what cannot be. A file that fails is said at once, ends with its last
+/// whole chunk, and gets no more; the first failure is returned.
+fn write(coming: &Receiver<Chunk>, files: [(PathBuf, File); 2], missing: &AtomicU64) -> Result<(), Failure> {
+    let mut files = files.map(|(path, file)| (path, Some(file), 0_u64));
+    let mut failed = Ok(());
+    for Chunk { side, bytes, packets } in coming {
+        let (path, open, len) = &mut files[side];
+        let Some(file) = open else {
+            missing.fetch_add(packets, Ordering::Relaxed);
+            continue;
+        };
+        match file.write_all(&bytes) {
+            Ok(()) => *len += bytes.len() as u64,
+            Err(error) => {
+                eprintln!("{}: {error}: this record ends here, and the packets go on", path.display());
+                // Readers take half a block for a damaged file. Where this fails too, they will say so.
+                let _ = file.set_len(*len);
+                *open = None;
+                missing.fetch_add(packets, Ordering::Relaxed);
+                failed = failed.and(Err(Failure::io(path, error)));
+            }
+        }
+    }
+    failed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_with_the_packets_that_are_missing_and_the_other_record_goes_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("whole");
+        let file = File::create_new(&path).expect("a file");
+        let Ok(full) = File::options().write(true).open("/dev/full") else {
+            eprintln!("skipped: there is no /dev/full");
+            return;
+        };
+        let (chunks, coming) = mpsc::sync_channel(9);
+        for (side, packets) in [(0, 3), (1, 5), (0, 4), (1, 6)] {
+            chunks.send(Chunk { side, bytes: vec![7; 100], packets }).expect("there is room");
+        }
+        drop(chunks);
+        let missing = AtomicU64::new(0);
+        let failed = write(&coming, [("full".into(), full), (path.clone(), file)], &missing).expect_err("a full disk");
+        assert!(failed.message().is_some_and(|text| text.starts_with("full: No space left")), "{failed:?}");
+        assert_eq!(missing.into_inner(), 3 + 4);
+        assert_eq!(fs::read(&path).expect("the other record").len(), 200);
     }
 }

@@ -1,9 +1,10 @@
 //! What is at the two ends of the emulated network: devices made in namespaces, or interfaces that are there.
 
-use std::io;
 use std::net::Ipv4Addr;
 
 use headend_engine::node::Port;
+use headend_host::Netlink;
+use headend_host::device::Device;
 use headend_host::netns::{self, Namespace};
 use headend_host::packet::{HEADER_BYTES, Interface};
 use headend_host::privilege;
@@ -112,35 +113,48 @@ fn nodes(option: &str, named: [Option<&str>; 2], network: &Network) -> Result<[u
 
 /// A device in each of two namespaces.
 fn tuns(arguments: &Arguments, namespaces: [&str; 2]) -> Result<Vec<(Gate, String)>, Failure> {
-    let missing = privilege::missing();
-    if !missing.is_empty() {
-        return Err(Failure::Wrong(format!(
-            "headend emulate makes devices, and this process lacks {}; run it as root, or simulate: headend sim {}",
-            missing.join("; "),
-            arguments.request.file.display()
-        )));
+    let addresses = arguments.addresses.iter().map(|text| address(text)).collect::<Result<Vec<_>, Failure>>()?;
+    if addresses[0].0 == addresses[1].0 {
+        let text = format!("--addresses: both sides have {}, and each needs its own", addresses[0].0);
+        return Err(Failure::Wrong(text));
     }
+    check_privilege(arguments, "makes devices", &privilege::missing())?;
     let mut gates = Vec::new();
-    for (name, text) in namespaces.into_iter().zip(&arguments.addresses) {
-        let address = address(text)?;
+    for ((name, text), address) in namespaces.into_iter().zip(&arguments.addresses).zip(addresses) {
         if !netns::names()?.iter().any(|known| known == name) {
             return Err(Failure::Wrong(format!("there is no namespace {name}; make it with: ip netns add {name}")));
         }
         let namespace = Namespace::open(name)?;
+        // The kernel's own words for a name that is taken depend on what has it.
+        let devices = namespace.run(|| Netlink::open().and_then(|mut netlink| Device::all(&mut netlink)))??;
+        if devices.iter().any(|device| device.name == arguments.device) {
+            let device = &arguments.device;
+            let text = format!("namespace {name} has a device {device} already; another name: --device");
+            return Err(Failure::Wrong(text));
+        }
         let setup = Setup::new(&arguments.device, vec![address], arguments.mtu);
-        let tun = Tun::create(Some(&namespace), &setup).map_err(|error| match error.kind() {
-            io::ErrorKind::ResourceBusy => {
-                let text = format!("namespace {name} has a device {} already; another name: --device", setup.name);
-                Failure::Wrong(text)
-            }
-            _ => Failure::from(error),
-        })?;
+        let tun = Tun::create(Some(&namespace), &setup)?;
         gates.push((Gate::from(tun), format!("namespace {name}, device {}, {text}", arguments.device)));
     }
     Ok(gates)
 }
 
 fn interfaces(arguments: &Arguments, names: [&str; 2]) -> Result<Vec<(Gate, String)>, Failure> {
+    check_privilege(arguments, "--interfaces takes over interfaces", &privilege::missing_for_interfaces())?;
+    let devices = Device::all(&mut Netlink::open()?)?;
+    let wrong = |text: String| Err(Failure::Wrong(format!("--interfaces: {text}")));
+    for name in names {
+        match devices.iter().find(|device| device.name == name) {
+            None => return wrong(format!("there is no interface {name} here; ip link lists those that are")),
+            Some(device) if !device.is_ethernet => {
+                return wrong(format!("{name} is no Ethernet interface: its packets have no frames to pass on"));
+            }
+            Some(device) if !device.up => {
+                return wrong(format!("{name} is down; bring it up with: ip link set {name} up"));
+            }
+            Some(_) => {}
+        }
+    }
     let mut gates = Vec::new();
     for name in names {
         let interface = Interface::open(name)?;
@@ -154,13 +168,28 @@ fn interfaces(arguments: &Arguments, names: [&str; 2]) -> Result<Vec<(Gate, Stri
     Ok(gates)
 }
 
-/// `10.83.0.1/24`
+/// Says what this process lacks and what takes its place.
+fn check_privilege(arguments: &Arguments, what: &str, missing: &[String]) -> Result<(), Failure> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Wrong(format!(
+        "headend emulate {what}, and this process lacks {}; run it as root, or simulate: headend sim {}",
+        missing.join("; "),
+        arguments.request.file.display()
+    )))
+}
+
+/// `10.83.0.1/24`: of one host, in a network that both can be in.
 fn address(text: &str) -> Result<(Ipv4Addr, u8), Failure> {
+    let wrong = |expected: &str| Failure::Wrong(format!("--addresses: found {text:?}, expected {expected}"));
     let parts = text.split_once('/').and_then(|(address, length)| Some((address.parse().ok()?, length.parse().ok()?)));
-    parts.filter(|&(_, length)| length <= 32).ok_or_else(|| {
-        let text = format!("--addresses: found {text:?}, expected an IPv4 address and a length such as 10.83.0.1/24");
-        Failure::Wrong(text)
-    })
+    let (address, length): (Ipv4Addr, u8) = parts
+        .filter(|&(_, length)| length <= 32)
+        .ok_or_else(|| wrong("an IPv4 address and a length such as 10.83.0.1/24"))?;
+    let is_a_hosts =
+        !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || address.is_broadcast());
+    is_a_hosts.then_some((address, length)).ok_or_else(|| wrong("the address of one host such as 10.83.0.1/24"))
 }
 
 #[cfg(test)]
@@ -216,9 +245,19 @@ mod tests {
     }
 
     #[test]
-    fn addresses_have_a_length() {
+    fn addresses_are_of_hosts_and_have_a_length() {
         assert_eq!(address("10.83.0.1/24").ok(), Some((Ipv4Addr::new(10, 83, 0, 1), 24)));
-        for text in ["10.83.0.1", "10.83.0.1/33", "10.83.0/24", "/24", "fd00::1/64"] {
+        for text in [
+            "224.0.0.1/24",
+            "127.0.0.1/8",
+            "0.0.0.0/0",
+            "255.255.255.255/32",
+            "10.83.0.1",
+            "10.83.0.1/33",
+            "10.83.0/24",
+            "/24",
+            "fd00::1/64",
+        ] {
             assert!(address(text).is_err(), "{text}");
         }
     }

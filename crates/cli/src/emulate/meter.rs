@@ -268,7 +268,7 @@ fn warnings(strain: &Strain, is_urgent: bool, unwritten: u64) -> Vec<String> {
         lines.push("Without CAP_SYS_NICE ordinary programs delay it: run it as root for exact times.".to_owned());
     }
     if unwritten > 0 {
-        lines.push(format!("{unwritten} packets are missing from the records: the disk was too slow."));
+        lines.push(format!("{unwritten} packets are missing from the records: the disk was too slow or too full."));
     }
     lines
 }
