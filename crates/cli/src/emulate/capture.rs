@@ -66,8 +66,15 @@ impl Recorder {
         clock: Monotonic,
     ) -> Result<(Recorder, Writer), Failure> {
         fs::create_dir_all(folder).map_err(|error| Failure::io(folder, error))?;
+        let path = |side: &Side| folder.join(format!("{}.pcapng", side.node));
+        // Before either is made: a request that is refused leaves nothing behind.
+        if let Some(path) = sides.iter().map(path).find(|path| path.exists()) {
+            let text =
+                format!("--pcap: {} is there already and is not overwritten; name another folder", path.display());
+            return Err(Failure::Wrong(text));
+        }
         let file = |side: &Side| {
-            let path = folder.join(format!("{}.pcapng", side.node));
+            let path = path(side);
             let file = File::create_new(&path).map_err(|error| Failure::io(&path, error))?;
             Ok::<_, Failure>((path, file))
         };

@@ -127,9 +127,11 @@ pub(crate) fn receive_probes(socket: &UdpSocket) -> Vec<u64> {
         if unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) } < 0 {
             return took;
         }
-        // SAFETY: the kernel has filled the control buffer up to its length; the one message in it is a `timespec`.
-        let stamp: libc::timespec =
-            unsafe { ptr::read_unaligned(libc::CMSG_DATA(libc::CMSG_FIRSTHDR(&message)).cast()) };
+        // SAFETY: the kernel has set the control buffer's length, and this looks no further.
+        let header = unsafe { libc::CMSG_FIRSTHDR(&message) };
+        assert!(!header.is_null(), "the kernel stamps what it receives, as it was asked to");
+        // SAFETY: the one message in the control buffer is a `timespec`.
+        let stamp: libc::timespec = unsafe { ptr::read_unaligned(libc::CMSG_DATA(header).cast()) };
         let arrived = stamp.tv_sec as u64 * 1_000_000_000 + stamp.tv_nsec as u64;
         took.push(arrived.saturating_sub(u64::from_le_bytes(payload)));
     }
