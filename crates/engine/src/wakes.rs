@@ -42,6 +42,7 @@ impl Wakes {
         self.lowest = 4 * old.lowest + 1;
         self.matches = vec![[NEVER; 4]; self.lowest + seats];
         self.index_bits += 2;
+        self.winner = NEVER;
         for (member, &player) in old.matches[old.lowest..].as_flattened().iter().enumerate() {
             self.set(member, old.time(player));
         }
@@ -114,6 +115,18 @@ mod tests {
         assert_eq!(wakes.first(), Some((Time::from_nanos(7), 4)));
         wakes.set(4, Some(Time::from_nanos(10)));
         assert_eq!(wakes.first(), Some((Time::from_nanos(9), 1)));
+    }
+
+    #[test]
+    fn more_members_leave_less_time_and_what_is_beyond_it_never_comes() {
+        let mut wakes = of(4_096);
+        let days_52 = Time::from_nanos(52 * 86_400 * 1_000_000_000);
+        assert!(wakes.horizon() > days_52);
+        wakes.set(4_095, Some(days_52));
+        assert_eq!(wakes.first(), Some((days_52, 4_095)));
+        wakes.add();
+        assert_eq!(wakes.horizon(), Time::from_nanos((1 << 50) - 1), "16,384 seats take 14 bits of 64");
+        assert_eq!(wakes.first(), None, "13 days are left");
     }
 
     proptest! {

@@ -331,3 +331,15 @@ fn a_run_that_is_stopped_has_no_outcome() {
     long.flows[0].bytes = None;
     assert!(World::build(&long, 0, false).unwrap().run(0, &|| true).is_none());
 }
+
+#[test]
+fn a_network_too_large_for_its_duration_is_refused() {
+    let spokes = 1..1_400;
+    let nodes = std::iter::once(router("hub")).chain(spokes.clone().map(|n| host(&format!("h{n}"), ns_1996())));
+    let links = spokes.map(|n| wire(&format!("l{n}"), [0, n]));
+    let star = scenario(nodes.collect(), links.collect(), vec![bulk("f", 1, 2, 1_460)]);
+    assert!(World::build(&star, 0, false).is_ok(), "1000 s are possible");
+    let long = Scenario { duration: Duration::from_secs(3_600_000), ..star };
+    let refused = World::build(&long, 0, false).unwrap_err().to_string();
+    assert_eq!(refused, "duration: 3600000 s, and with so many nodes and links less than 1125899 s is possible");
+}
