@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -170,6 +170,21 @@ def _fig12_group(loss: int) -> str:
     return f"({'abc'[_FIG12_LOSSES.index(loss)]}) {loss}% loss"
 
 
+def _at_each_loss(losses: Sequence[int], group: Callable[[int], str]) -> list[Line]:
+    """Figure 12's lines at each of `losses` on the cable, in percent, with the loss after their keys."""
+    return [
+        line
+        for loss in losses
+        for line in both_eras(
+            [
+                (f"{key} {loss}", label, {**settings, "links.cable.down.loss": f"{loss}%"})
+                for key, (label, settings, _) in _FIG12_LINES.items()
+            ],
+            group(loss),
+        )
+    ]
+
+
 def _fig12(curves: Curves) -> list[Criterion]:
     criteria = []
     for prefix, judged in (("", True), ("other ", False)):
@@ -222,17 +237,7 @@ FIG12 = SweepFigure(
     scenario="fig12",
     axis=SIZE,
     exact=lambda _: False,
-    lines=[
-        line
-        for loss in _FIG12_LOSSES
-        for line in both_eras(
-            [
-                (f"{key} {loss}", label, {**settings, "links.cable.down.loss": f"{loss}%"})
-                for key, (label, settings, _) in _FIG12_LINES.items()
-            ],
-            _fig12_group(loss),
-        )
-    ],
+    lines=_at_each_loss(_FIG12_LOSSES, _fig12_group),
     runs_quick=200,
     runs_full=400,
     reference=lambda: [
@@ -348,17 +353,7 @@ FIG14 = SweepFigure(
     scenario="fig14",
     axis=REMOTE_LOSS,
     exact=lambda _: False,
-    lines=[
-        line
-        for loss in _FIG14_LOCAL
-        for line in both_eras(
-            [
-                (f"{key} {loss}", label, {**settings, "links.cable.down.loss": f"{loss}%"})
-                for key, (label, settings, _) in _FIG12_LINES.items()
-            ],
-            _fig14_group(loss),
-        )
-    ],
+    lines=_at_each_loss(_FIG14_LOCAL, _fig14_group),
     y_log=True,
     runs_quick=20,
     runs_full=100,
