@@ -2,7 +2,8 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use headend_engine::rng::Rng;
 use headend_host::netns;
+use headend_host::socket::Memory;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -424,6 +426,7 @@ fn a_run_while_the_machine_is_short_of_memory_for_tcp_is_marked() {
         return;
     }
     let place = Place::new();
+    let _held = hold_memory();
     // For this lab alone, in a mount namespace of its own: a limit that any data exceeds. The kernel's stays as it is.
     fs::write(place.path("tcp_mem"), "0 1 2\n").expect("written");
     let script =
@@ -444,6 +447,24 @@ fn a_run_while_the_machine_is_short_of_memory_for_tcp_is_marked() {
         (&meta["lab"][0]["short_of_memory"], &meta["lab"][0]["kept_up"]),
         (&Value::from(true), &Value::from(false))
     );
+}
+
+/// Connections on loopback with unread data, until the kernel's count shows it. Each core charges up to 1 MiB (256 pages)
+/// before it tells, so that a count after little data may be 0.
+fn hold_memory() -> Vec<(TcpStream, TcpStream)> {
+    const UNTOLD_BY_A_CORE: u64 = 256;
+    let cores = thread::available_parallelism().expect("known").get() as u64;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut held = Vec::new();
+    while Memory::now().expect("Linux tells").held_pages <= 2 * UNTOLD_BY_A_CORE * cores {
+        assert!(held.len() < 1000, "{:?} with {} connections full of data", Memory::now(), held.len());
+        let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
+        let (far, _) = listener.accept().expect("connected");
+        near.set_nonblocking(true).expect("a socket can");
+        while (&near).write(&[0; 65_536]).is_ok() {}
+        held.push((near, far));
+    }
+    held
 }
 
 /// The measure of cleanliness: 20 labs killed at random times, and one `headend lab clean`.
