@@ -13,6 +13,7 @@
 //! wait in the modem, and what its buffer cannot hold is dropped there. Upstream the cable is the slower part, and
 //! packets wait in the modem for it.
 
+pub mod docsis;
 #[cfg(test)]
 mod tests;
 
