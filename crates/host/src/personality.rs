@@ -3,7 +3,7 @@
 use headend_engine::cc::Algorithm;
 use headend_engine::cc::hystart::HyStart;
 use headend_engine::cc::vegas;
-use headend_engine::tcp::personality::{DelayedAck, EraRules, Headers, Personality, Recovery, RtoPolicy};
+use headend_engine::tcp::personality::{DelayedAck, EraRules, Headers, Personality, Recovery, RtoPolicy, WindowUpdate};
 use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
 
@@ -157,6 +157,7 @@ impl Mapping {
             undo_spurious,
             ref rto,
             ref delayed_ack,
+            window_update,
             idle_restart,
             nagle,
             ref era,
@@ -192,6 +193,8 @@ impl Mapping {
         self.controller(personality);
         self.rto(rto);
         self.delayed_ack(delayed_ack);
+        let why = "a window that opens is told of once it has doubled";
+        self.note(window_update != WindowUpdate::Doubled, "window_update", why);
         self.settings.socket.no_delay = !nagle;
         // The rules of the era are those of Tahoe, Reno and NewReno alone.
         let is_of_the_era = matches!(recovery, Recovery::Tahoe | Recovery::Reno | Recovery::NewReno);

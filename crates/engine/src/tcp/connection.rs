@@ -212,7 +212,7 @@ impl Connection {
                 sent: Time::ZERO,
             })),
             sender: None,
-            receiver: Receiver::new(personality.delayed_ack, clock_phase, personality.receive_buffer.get()),
+            receiver: Receiver::new(personality, clock_phase),
             closing: false,
             reset_due: false,
             answer: None,

@@ -84,6 +84,21 @@ pub struct DelayedAck {
     pub out_of_order_at_once: bool,
 }
 
+/// When a receiver whose application reads tells of the room, without data to acknowledge (RFC 1122 s4.2.3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowUpdate {
+    /// Once the window can grow by two full segments, or by half of the buffer (4.4BSD-Lite, `tcp_output`).
+    TwoSegments,
+    /// Once the window would be twice what is still offered, and two full segments more (Linux, `tcp_cleanup_rbuf`).
+    Doubled,
+}
+
+impl WindowUpdate {
+    /// Both with their names in scenario files: the registry.
+    pub const ALL: &[(&str, WindowUpdate)] =
+        &[("two-segments", WindowUpdate::TwoSegments), ("doubled", WindowUpdate::Doubled)];
+}
+
 /// Loss-recovery rules of the 1990s that later RFCs settled; only Tahoe, Reno and NewReno look at them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EraRules {
@@ -214,6 +229,8 @@ pub struct Personality {
     pub rto: RtoPolicy,
     /// Delayed acknowledgements.
     pub delayed_ack: DelayedAck,
+    /// When a window that opens is told of.
+    pub window_update: WindowUpdate,
     /// Return to the restart window after an idle RTO (RFC 5681 s4.1).
     pub idle_restart: bool,
     /// Hold small segments back while data is unacknowledged (RFC 1122 s4.2.3.4).
@@ -274,6 +291,7 @@ impl Personality {
                 gap_fill_at_once: false,
                 out_of_order_at_once: true,
             },
+            window_update: WindowUpdate::TwoSegments,
             idle_restart: false,
             nagle: false,
             era: EraRules::NS_2_35,
@@ -332,6 +350,7 @@ impl Personality {
                 gap_fill_at_once: true,
                 out_of_order_at_once: true,
             },
+            window_update: WindowUpdate::Doubled,
             idle_restart: true,
             nagle: false,
             era: EraRules::RFC,

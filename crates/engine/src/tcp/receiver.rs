@@ -1,6 +1,6 @@
 //! The receiving half: reassembly, window, delayed and selective acknowledgements. It counts bytes and holds none.
 
-use super::personality::DelayedAck;
+use super::personality::{DelayedAck, Personality, WindowUpdate};
 use super::segment::SackBlocks;
 use super::seq;
 use crate::time::{Duration, Time};
@@ -27,6 +27,7 @@ pub(crate) struct Receiver {
     /// Position of the peer's FIN, once known.
     fin: Option<u64>,
     policy: DelayedAck,
+    window_update: WindowUpdate,
     /// Ranges beyond `next` that have arrived, ascending and apart.
     islands: Vec<Island>,
     /// A duplicate to report with the next acknowledgement (RFC 2883).
@@ -86,9 +87,11 @@ impl Pace {
 
 impl Receiver {
     /// A receiver that expects position 1, just after the peer's SYN.
-    pub(crate) fn new(policy: DelayedAck, phase: Duration, capacity: u64) -> Receiver {
+    pub(crate) fn new(personality: &Personality, phase: Duration) -> Receiver {
+        let capacity = personality.receive_buffer.get();
         Receiver {
-            policy,
+            policy: personality.delayed_ack,
+            window_update: personality.window_update,
             phase,
             next: 1,
             read: 1,
@@ -279,18 +282,23 @@ impl Receiver {
             return 0;
         }
         self.read += taken;
-        let offered = self.edge - self.data_next();
-        let growth = self.offer() - self.edge;
-        let (full, capacity) = (self.full_segment.max(1), self.capacity.max(2));
-        let worthwhile = if offered < full {
-            growth >= full.min(capacity / 2)
-        } else {
-            growth >= offered && growth >= (2 * full).min(capacity)
-        };
-        if worthwhile {
+        if self.is_update_due() {
             self.acknowledge_now = true;
         }
         taken
+    }
+
+    /// The window would open by enough to say so although no data are to be acknowledged.
+    fn is_update_due(&self) -> bool {
+        let offered = self.edge - self.data_next();
+        let growth = self.offer() - self.edge;
+        let (full, capacity) = (self.full_segment.max(1), self.capacity.max(2));
+        match self.window_update {
+            WindowUpdate::TwoSegments => growth >= (2 * full).min(capacity / 2),
+            // RFC 9293 s3.8.6.2.2: a window that was closed opens with what the sender waits for.
+            WindowUpdate::Doubled if offered < full => growth >= full.min(capacity / 2),
+            WindowUpdate::Doubled => growth >= offered && growth >= (2 * full).min(capacity),
+        }
     }
 
     /// In-order bytes that the application has not read.

@@ -1,7 +1,7 @@
 //! Flow control: RFC 9293 s3.8.6, RFC 1122 s4.2.3.3, s4.2.3.4, s4.2.2.17.
 
 use headend_engine::tcp::connection::{Fault, State};
-use headend_engine::tcp::personality::Personality;
+use headend_engine::tcp::personality::{Personality, WindowUpdate};
 use headend_engine::units::Bytes;
 
 use crate::bench::{Bench, Edit, Wire, ack, data, fin, ms, plain, syn, syn_ack};
@@ -60,6 +60,49 @@ fn a_reader_that_keeps_up_causes_no_window_updates() {
         sent += bench.read(1_000).len();
     }
     assert_eq!(sent, 50, "one for every second segment");
+}
+
+/// A receiver that has 4000 B in its buffer of 8000 B, all of them acknowledged.
+fn half_full(window_update: WindowUpdate) -> Bench {
+    let mut bench = Bench::client(&Personality { window_update, ..plain() });
+    for start in (1..4_001).step_by(1_000) {
+        bench.hear(data(start, 1_000));
+    }
+    assert_eq!((bench.last.window, bench.tcp.readable()), (4_000, Bytes::new(4_000)));
+    bench
+}
+
+#[test]
+fn a_receiver_of_4_4bsd_announces_two_segments_and_linux_a_window_that_has_doubled() {
+    let mut bsd = half_full(WindowUpdate::TwoSegments);
+    assert_eq!(bsd.read(1_999), [""; 0], "less than two segments");
+    assert_eq!(bsd.read(1), ["ack 4001 win 6000"]);
+    assert_eq!(bsd.read(2_000), ["ack 4001 win 8000"]);
+    let mut linux = half_full(WindowUpdate::Doubled);
+    assert_eq!(linux.read(3_999), [""; 0], "less than twice what is offered");
+    assert_eq!(linux.read(1), ["ack 4001 win 8000"]);
+}
+
+#[test]
+fn a_receiver_of_4_4bsd_announces_half_of_a_buffer_that_has_no_room_for_four_segments() {
+    let window_update = WindowUpdate::TwoSegments;
+    let mut bench = Bench::client(&Personality { window_update, receive_buffer: Bytes::new(3_000), ..plain() });
+    bench.hear(data(1, 1_000));
+    bench.hear(data(1_001, 1_000));
+    assert_eq!(bench.last.window, 1_000);
+    assert_eq!(bench.read(1_499), [""; 0], "less than half");
+    assert_eq!(bench.read(1), ["ack 2001 win 2500"]);
+}
+
+#[test]
+fn a_reader_of_4_4bsd_that_keeps_up_causes_no_window_updates() {
+    let mut bench = Bench::client(&Personality { window_update: WindowUpdate::TwoSegments, ..plain() });
+    let mut sent = 0;
+    for n in 0..100 {
+        bench.tcp.receive(bench.now, &data(1 + n * 1_000, 1_000));
+        sent += bench.read(1_000).len();
+    }
+    assert_eq!(sent, 50, "one for every second segment, as delayed acknowledgement has it");
 }
 
 #[test]

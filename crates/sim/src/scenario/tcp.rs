@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use headend_engine::cc::Algorithm;
 use headend_engine::cc::hystart::HyStart;
-use headend_engine::tcp::personality::{EraRules, Headers, Personality, Recovery, Repeat};
+use headend_engine::tcp::personality::{EraRules, Headers, Personality, Recovery, Repeat, WindowUpdate};
 use headend_engine::units::Bytes;
 
 use super::fields::{Absent, Field, Kind, SIZE_BYTES_MAX, Shape};
@@ -393,6 +393,16 @@ pub static OPTIONS: &[TcpOption] = &[
         "Out-of-order segments are acknowledged at once (RFC 5681, section 4.2); Tahoe's receiver delays those too.",
         |p, s| p.delayed_ack.out_of_order_at_once = s.flag(),
         |p| p.delayed_ack.out_of_order_at_once.to_string(),
+    ),
+    option(
+        "window_update",
+        "window_update",
+        Kind::Choice(|| keys(WindowUpdate::ALL)),
+        "When a window that opens, because the application reads, is told of without data to acknowledge: \
+         `two-segments` once it can grow by two segments or half of the buffer (4.4BSD), `doubled` once it would be \
+         twice what is still offered (Linux).",
+        |p, s| p.window_update = named(WindowUpdate::ALL, &s.text()),
+        |p| name_of(WindowUpdate::ALL, &p.window_update),
     ),
     option(
         "idle_restart",

@@ -46,6 +46,16 @@ fn without_loss_each_way_through_takes_exactly_what_ns_2_took() {
 }
 
 #[test]
+fn a_buffer_between_two_equally_fast_connections_takes_what_the_harness_of_1996_took() {
+    // p2_fig05, "bf remRTT=20ms": every window update of the proxy's receiver counts here.
+    for (bytes, seconds) in [("500KB", 1.69488), ("3MB", 8.60225)] {
+        let set = [VIA, BUFFER, ("delay = \"50ms\"", "delay = \"10ms\""), ("3MB", bytes)];
+        let get = flow(&network(&set));
+        assert!(agrees(get.transfer_ns, seconds), "{bytes}: {get:?}");
+    }
+}
+
+#[test]
 fn a_flow_that_does_not_go_via_a_proxy_passes_it_as_a_router() {
     let through_a_router = network(&[
         ("kind = \"proxy\"", "kind = \"router\""),
