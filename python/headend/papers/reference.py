@@ -40,9 +40,12 @@ class Row:
     wire_B: float  # noqa: N815 - the table's name
     dloss: float
     uloss: float
+    rloss: float
     rtt_s: float
+    remrtt_s: float | None
     cmq: float | None
     nconn: float
+    proxy: str
     reps: float
     mean_Mbps: float  # noqa: N815
     p25_Mbps: float  # noqa: N815

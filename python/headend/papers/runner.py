@@ -97,15 +97,15 @@ class Runner:
             curves[line.key] = Curve(line.label, sorted(cells, key=lambda cell: cell.x))
         return curves
 
-    def cells(self, label: str, points: Sequence[tuple[float, Settings, int]]) -> list[Cell]:
-        """Points that differ in more than one field: abscissa, settings of `reference.toml` and runs of each."""
+    def cells(self, label: str, points: Sequence[tuple[float, str, Settings, int]]) -> list[Cell]:
+        """Points that differ in more than one field: abscissa, scenario, what is set in it, and runs of each."""
         cells = []
-        for done, (x, settings, runs) in enumerate(points):
+        for done, (x, scenario, settings, runs) in enumerate(points):
             self._say(label, done, len(points))
+            path = self.path(scenario)
             result = self.simulate(
-                self.path("reference"),
-                set=settings,
-                sweep={},
+                path,
+                **_pinned(path, settings),
                 runs=runs,
                 seed=self.seed,
                 threads=self.threads,
@@ -122,11 +122,9 @@ class Runner:
         """One run with its packets recorded; what the file sweeps stays at its setting, or at its first value."""
         self._say(label, 0, 1)
         path = self.path(scenario)
-        axes = load(path).get("sweep", {})
         result = self.simulate(
             path,
-            set={field: value for field, value in settings.items() if field not in axes},
-            sweep={axis: [settings.get(axis, values[0])] for axis, values in axes.items()},
+            **_pinned(path, settings),
             runs=1,
             seed=self.seed,
             threads=1,
@@ -192,3 +190,12 @@ _COLUMNS = (
     "retransmits",
     "cwnd_max_bytes",
 )
+
+
+def _pinned(path: Path, settings: Settings) -> dict[str, Settings]:
+    """One point of a file that may sweep: its axes at their settings, or at their first values."""
+    axes = load(path).get("sweep", {})
+    return {
+        "set": {field: value for field, value in settings.items() if field not in axes},
+        "sweep": {axis: [settings.get(axis, values[0])] for axis, values in axes.items()},
+    }

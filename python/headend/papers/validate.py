@@ -13,8 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from headend.papers import reference, stats
-from headend.papers.figure import Cell, Settings
+from headend.papers import reference, rows, stats
+from headend.papers.figure import Cell
 from headend.papers.reference import Row
 from headend.papers.runner import Runner
 
@@ -23,15 +23,8 @@ MARGIN = 0.05
 EXACT_MARGIN = 0.001
 """Without chance: transfer time within this share; packets sent must be equal."""
 
-PREFIX = {"tuning": "p1_"}
+PREFIX = {"tuning": "p1_", "proxies": "p2_"}
 """How the tables of a paper begin."""
-
-HANDSHAKE = frozenset({"p1_fig06_07", "p1_fig18"})
-"""Tables in which the sender of the data connects first.
-
-ns-2.35 does so with a SYN, which can be lost and which it counts among the packets sent. The harness of the 1996 rules
-starts its transfer after one propagation round trip, in which nothing is lost.
-"""
 
 Verdict = Literal["agrees", "differs"]
 
@@ -67,47 +60,6 @@ class Comparison:
         return self.measured_mbps / self.reference_mbps - 1
 
 
-BACK_OFF: Mapping[str, Settings] = {
-    "ns2": {"nodes.server.tcp.rto_max": "60s", "nodes.server.tcp.rto_backoff_max": 1 << 16},
-    "ns96": {"nodes.server.tcp.rto_max": "1000s", "nodes.server.tcp.rto_backoff_max": 64},
-}
-"""ns-2.35 backs off until the timeout is `maxrto_` (60 s; `rfc2988_ true`); ns of 1996 up to 64 times, without a limit
-in seconds. BSD, and so our figures, do both: 64 times and 64 s. Only the highest losses of ACKs get so far."""
-
-
-def settings(row: Row) -> Settings:
-    """The row's parameters as settings of the scenario `reference.toml`."""
-    mss, headers = _packet(row)
-    size = f"{mss}B"
-    tick_ms = round(row.tick_s * 1000)
-    return {
-        "nodes.server.tcp.era": reference.ERA[row.sim],
-        "nodes.server.tcp.headers": headers,
-        "nodes.pc.tcp.headers": headers,
-        "nodes.server.tcp.mss": size,
-        "nodes.pc.tcp.mss": size,
-        "nodes.server.tcp.initial_window_segments": int(row.iw),
-        "nodes.server.tcp.dupack_threshold": int(row.numdup),
-        "nodes.server.tcp.rto_tick": f"{tick_ms}ms",
-        "nodes.server.tcp.rto_min": f"{2 * tick_ms}ms",
-        **BACK_OFF[row.sim],
-        "nodes.pc.tcp.receive_buffer": f"{int(row.win_pkts) * mss}B",
-        "nodes.pc.tcp.delayed_ack": 2 if row.delack else 1,
-        "links.cable.down.loss": _percent(row.dloss),
-        "links.cable.up.loss": _percent(row.uloss),
-        "links.cable.delay": f"{round(row.rtt_s * 1e6 / 2)}us",
-        "links.cable.modem_buffer": "unlimited" if row.cmq is None else f"{int(row.cmq)} packets",
-        "flows.get.bytes": f"{int(row.bytes)}B",
-        "flows.get.handshake": row.fig in HANDSHAKE and row.sim == "ns2",
-        "flows.get.count": int(row.nconn),
-        "flows.get.stagger": "0s" if row.nconn == 1 else STAGGER,
-    }
-
-
-STAGGER = "20ms"
-"""ns-2's three connections start at random within a round trip."""
-
-
 def validate(
     runner: Runner, *, figures: Iterable[str] = (), chosen: Callable[[Row], bool] = lambda _: True
 ) -> list[Comparison]:
@@ -115,11 +67,11 @@ def validate(
     names = list(figures) or reference.tables(PREFIX[runner.paper])
     compared = []
     for name in names:
-        rows = [row for row in reference.rows(name) if row.sim in reference.ERA and chosen(row)]
-        for group in _groups(rows):
+        known = [row for row in reference.rows(name) if row.sim in reference.ERA and chosen(row)]
+        for group in _groups(known):
             cells = runner.cells(
                 f"{name} {group[0].sim} {group[0].series}",
-                [(row.x, settings(row), 1 if row.reps == 1 else _runs(runner, row)) for row in group],
+                [(row.x, *rows.scenario(row), 1 if row.reps == 1 else _runs(runner, row)) for row in group],
             )
             compared += [compare(row, cell) for row, cell in zip(group, cells, strict=True)]
     return compared
@@ -128,14 +80,14 @@ def validate(
 def compare(row: Row, cell: Cell) -> Comparison:
     """A row beside our runs of the same."""
     exact = row.reps == 1
-    set_up_s = row.rtt_s if row.fig in HANDSHAKE and row.sim == "ns96" else 0.0
-    syns = 1 if row.fig in HANDSHAKE and row.sim == "ns2" else 0
+    set_up_s = row.rtt_s if row.fig in rows.HANDSHAKE and row.sim == "ns96" else 0.0
+    syns = 1 if row.fig in rows.HANDSHAKE and row.sim == "ns2" else 0
     run = np.asarray(cell["run"], dtype=np.int64)
     seconds = row.bytes * 8e-6 / cell.goodput_mbps + set_up_s
     by_run = np.bincount(run, weights=row.bytes * 8e-6 / seconds) / np.bincount(run)
     ours = stats.mean(by_run)
     measured_s = float(np.mean(seconds))
-    measured_sent = float(np.mean(cell["segments_sent"])) + syns
+    measured_sent = float(np.mean(cell["segments_sent"])) + syns - rows.packets_of_another(row)
     # The interval of a difference of independent means; ns-2's connections of one run are counted one by one, ours not.
     band = 0.0 if exact else math.hypot(row.mean_half_width, (ours.hi - ours.lo) / 2)
     if exact:
@@ -188,15 +140,3 @@ def _runs(runner: Runner, row: Row) -> int:
     if runner.runs_asked is not None:
         return runner.runs_asked
     return min(int(row.reps), 30) if runner.edition == "quick" else int(row.reps)
-
-
-def _packet(row: Row) -> tuple[int, str]:
-    """Payload, and whether headers are counted: only Figure 14's table has both."""
-    if row.series.startswith("MSS "):
-        payload = int(row.series.split()[1])
-        return payload, "uncounted" if payload == row.wire_B else "ipv4"
-    return int(row.wire_B), "uncounted"
-
-
-def _percent(chance: float) -> str:
-    return f"{round(chance * 100, 6):g}%"

@@ -141,7 +141,7 @@ def test_an_unknown_figure_is_a_wrong_request():
     assert result.stdout == ""
 
 
-@pytest.mark.parametrize("words", [("validate", "proxies"), ("validate", "--table", "p9_fig99"), ("run",)])
+@pytest.mark.parametrize("words", [("validate", "fast"), ("validate", "--table", "p9_fig99"), ("run",)])
 def test_requests_that_cannot_be_met_exit_with_2(words):
     assert invoke(*words).exit_code == 2
 

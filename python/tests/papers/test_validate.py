@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from fake import FakeSimulator
 
-from headend.papers import reference, validate
+from headend.papers import reference, rows, validate
 from headend.papers.figure import Cell
 from headend.papers.runner import Runner
 
@@ -53,7 +53,7 @@ def test_few_noisy_runs_of_ours_widen_the_band():
 
 
 def test_a_rows_columns_become_settings():
-    settings = validate.settings(row("p1_fig17", "tick=0.2 numdup=1 delack=0 iw=2", 3.0, "ns96"))
+    _, settings = rows.scenario(row("p1_fig17", "tick=0.2 numdup=1 delack=0 iw=2", 3.0, "ns96"))
     assert settings["nodes.server.tcp.era"] == "ns-1996"
     assert settings["nodes.server.tcp.rto_tick"] == "200ms"
     assert settings["nodes.server.tcp.dupack_threshold"] == 1
@@ -64,7 +64,7 @@ def test_a_rows_columns_become_settings():
 
 
 def test_headers_are_counted_where_the_table_counts_them():
-    settings = validate.settings(row("p1_fig14", "MSS 512 wire 552", 0.0))
+    _, settings = rows.scenario(row("p1_fig14", "MSS 512 wire 552", 0.0))
     assert (settings["nodes.server.tcp.mss"], settings["nodes.server.tcp.headers"]) == ("512B", "ipv4")
     assert settings["nodes.pc.tcp.receive_buffer"] == f"{16 * 512}B"
 
@@ -82,9 +82,40 @@ def test_every_row_that_has_our_rules_is_compared():
 def test_the_round_trip_of_set_up_is_as_each_simulator_has_it():
     series = "30KB delack=1 iw=2 handshake"
     ours, theirs = row("p1_fig06_07", series, 0.0), row("p1_fig06_07", series, 0.0, "ns96")
-    assert validate.settings(ours)["flows.get.handshake"] is True
-    assert validate.settings(theirs)["flows.get.handshake"] is False
+    assert rows.scenario(ours)[1]["flows.get.handshake"] is True
+    assert rows.scenario(theirs)[1]["flows.get.handshake"] is False
     bare = 0.125177  # the transfer alone, 20 ms less than the row says
     assert validate.compare(theirs, cell(np.array([0.24 / bare]), bare, 21)).verdict == "agrees"
     # ns-2.35 counts the SYN among the 22 packets sent.
     assert validate.compare(ours, cell(np.array([0.24 / ours.mean_T_s]), ours.mean_T_s, 21)).verdict == "agrees"
+
+
+def test_a_split_row_s_timer_is_that_of_the_connection_over_the_cable():
+    name, settings = rows.scenario(row("p2_fig08_09", "bf modified", 3.0))
+    assert (name, settings["flows.get.via"], settings["nodes.proxy.relay"]) == ("reference", "proxy", "buffer")
+    assert settings["nodes.proxy.local.tcp.dupack_threshold"] == 1
+    assert settings["nodes.proxy.local.tcp.rto_tick"] == "200ms"
+    assert "nodes.server.tcp.dupack_threshold" not in settings, "the server does not change"
+    assert settings["links.internet.delay"] == "50000us"
+
+
+def test_each_connection_alone_has_a_scenario_of_its_own():
+    name, settings = rows.scenario(row("p2_local_remote_alone", "local alone modified", 3.0))
+    assert (name, settings["nodes.proxy.tcp.dupack_threshold"]) == ("fig11_local", 1)
+    name, settings = rows.scenario(row("p2_local_remote_alone", "remote alone 100ms normal", 1.0))
+    assert (name, settings["links.internet.loss"]) == ("fig11_remote", "1%")
+
+
+def test_a_split_transfer_counts_the_packets_over_the_cable_as_its_row_does():
+    split = row("p2_fig05", "sf remRTT=100ms", 5)
+    packets = 2 * int(split.sent_mean)
+    assert validate.compare(split, cell(np.array([split.mean_Mbps]), split.mean_T_s, packets)).verdict == "agrees"
+    assert validate.compare(split, cell(np.array([split.mean_Mbps]), split.mean_T_s, packets + 1)).verdict == "differs"
+
+
+def test_every_row_of_the_proxies_paper_is_a_scenario_of_ours():
+    for table in reference.tables(validate.PREFIX["proxies"]):
+        runner = Runner(paper="proxies", runs_asked=2, simulate=FakeSimulator())
+        some = {r.series: r for r in reference.rows(table) if r.sim in reference.ERA}
+        compared = validate.validate(runner, figures=[table], chosen=lambda r, some=some: r in some.values())
+        assert len(compared) == len(some)
