@@ -8,7 +8,9 @@ MAKEFLAGS += --no-print-directory
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 VENV := .venv
 PYTHON := $(VENV)/bin/python
-RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.json')
+RUST := Cargo.toml Cargo.lock $(shell find crates bpf -name '*.rs' -o -name '*.toml' -o -name '*.json' -o -name '*.[ch]')
+# Read anew each time: the packages that decide it may have been installed by the same make.
+FEATURES = $(shell scripts/system-packages features)
 OUT := out
 
 .PHONY: help
@@ -27,14 +29,14 @@ report: native ## the full edition of the tuning paper: every run the published 
 
 .PHONY: test
 test: test-packages native $(VENV)/.dev ## set up, build and run every test
-	cargo test --workspace --locked
+	cargo test --workspace --locked $(FEATURES)
 	$(PYTHON) -m pytest
 
 .PHONY: check
 check: test-packages native $(VENV)/.dev ## formatting, lints, types and docs with warnings denied, then make test
 	cargo fmt --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+	cargo clippy --workspace --all-targets --locked $(FEATURES) -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked $(FEATURES)
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/mypy
@@ -78,9 +80,14 @@ native: build-packages $(TARGET)/release/headend $(VENV)/.native
 build-packages test-packages bench-packages:
 	@scripts/system-packages $(@:-packages=)
 
-$(TARGET)/release/headend: $(RUST) | build-packages
-	cargo build --release --locked
+$(TARGET)/release/headend: $(RUST) $(TARGET)/.features | build-packages
+	cargo build --release --locked $(FEATURES)
 	@touch $@
+
+# Changes only when what can be built does.
+$(TARGET)/.features: build-packages
+	@mkdir -p $(@D)
+	@echo "$(FEATURES)" | cmp -s - $@ || echo "$(FEATURES)" >$@
 
 # The package is installed in place: an edited Python file needs nothing, an edited Rust file this.
 $(VENV)/.native: $(RUST) $(VENV)/.run

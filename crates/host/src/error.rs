@@ -16,6 +16,11 @@ impl Error {
         Error { what: what.into(), source: source.into() }
     }
 
+    /// An error of a request that is wrong, before the system was asked.
+    pub(crate) fn wrong(what: impl Into<String>, why: impl Into<String>) -> Error {
+        Error::new(what, io::Error::new(io::ErrorKind::InvalidInput, why.into()))
+    }
+
     /// What kind of answer it was.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()

@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod device;
 mod error;
+pub mod fast;
 mod netlink;
 pub mod netns;
 pub mod packet;

@@ -34,6 +34,11 @@ pub fn missing_for_interfaces() -> Vec<String> {
 
 /// The words of those capabilities that this thread does not have.
 fn lacking(needed: &[(CapabilitySet, &str)]) -> Vec<String> {
-    let held = rustix::thread::capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
+    let held = held();
     needed.iter().filter(|(one, _)| !held.contains(*one)).map(|(_, words)| (*words).to_owned()).collect()
+}
+
+/// The capabilities of this thread.
+pub(crate) fn held() -> CapabilitySet {
+    rustix::thread::capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective)
 }

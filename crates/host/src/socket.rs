@@ -125,8 +125,13 @@ pub fn kernel_name(algorithm: Algorithm) -> &'static str {
 
 /// True if the kernel says that it has the algorithm: compiled in, or its module loaded.
 pub fn kernel_has(algorithm: Algorithm) -> bool {
+    kernel_names().iter().any(|name| name == kernel_name(algorithm))
+}
+
+/// The congestion controls that the kernel says it has.
+pub(crate) fn kernel_names() -> Vec<String> {
     let offered = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
-    offered.split_whitespace().any(|name| name == kernel_name(algorithm))
+    offered.split_whitespace().map(str::to_owned).collect()
 }
 
 fn clamp(value: u64) -> libc::c_int {

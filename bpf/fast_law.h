@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * FAST's arithmetic, the twin of crates/engine/src/cc/fast/law.rs: the same unsigned integers in the same steps, so that
+ * the kernel's windows are the simulator's to the last packet. crates/engine/src/cc/fast/vectors.csv holds both to it, and
+ * a change here is a change there.
+ *
+ * From Jin, Wei and Low 2004 and Andrew et al. 2005. No sign (BPF has no signed division before its fourth instruction
+ * set), no float, no loop, nothing that overflows and nothing of the kernel: it compiles for BPF and for any host.
+ */
+#ifndef FAST_LAW_H
+#define FAST_LAW_H
+
+typedef __UINT8_TYPE__ u8;
+typedef __UINT16_TYPE__ u16;
+typedef __UINT32_TYPE__ u32;
+typedef __INT32_TYPE__ s32;
+typedef __UINT64_TYPE__ u64;
+
+/* BPF programs are called with a stack of 512 bytes and pass no structures by value. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* The average round trip is kept in units of 2^-8 us: 3/w of a difference is otherwise soon nothing. */
+#define FAST_FRACTION_BITS 8
+/* Longest round trip taken for one, 67 s; with FAST_CWND_MAX and 100 percent it keeps fast_step() within 64 bits. */
+#define FAST_RTT_US_MAX ((1ULL << 26) - 1)
+/* Largest window, in segments. */
+#define FAST_CWND_MAX (1ULL << 22)
+/* Slow start has not ended. */
+#define FAST_NEVER (~0ULL)
+
+/* What the user chose. */
+struct fast_parameters {
+    /* Packets of its own that a flow aims to have in the queues of its path. */
+    u32 alpha_packets;
+    /* How much of the way to its aim the window goes with every update. */
+    u32 gamma_percent;
+    /* Round trips from one update of the window to the next. */
+    u32 update_rounds;
+};
+
+/* What an acknowledgement of new data says. */
+struct fast_heard {
+    u64 now_us;
+    /* The round trip that it measured; 0 if it measured none. */
+    u64 rtt_us;
+    /* Segments that it acknowledged. */
+    u64 acked;
+    /* Loss recovery holds the window. */
+    u8 is_recovering;
+    /* The window, and nothing else, limits what is in flight. */
+    u8 is_window_limited;
+};
+
+/* The window and what it is computed from. */
+struct fast_law {
+    /* Segments that may be in flight. */
+    u64 cwnd;
+    /* Below it the window is in slow start. */
+    u64 ssthresh;
+    /* Where the last update wants the window; growth gets there by a segment for each acknowledged. */
+    u64 target;
+    /* d: the shortest round trip so far; 0 before the first. */
+    u64 base_us;
+    /* D: the average round trip, in units of 2^-8 us. */
+    u64 average;
+    /* When the window is next computed. */
+    u64 update_at_us;
+};
+
+INLINE u64 fast_min(u64 a, u64 b)
+{
+    return a < b ? a : b;
+}
+
+INLINE u64 fast_max(u64 a, u64 b)
+{
+    return a > b ? a : b;
+}
+
+INLINE u64 fast_clamp(u64 value, u64 least, u64 most)
+{
+    return fast_min(fast_max(value, least), most);
+}
+
+/*
+ * The window law, equation (1) of Andrew et al. with gamma for its half and no more than a doubling (Jin, Wei and Low
+ * 2004): min(2w, floor((1 - gamma) w + gamma (w d / D + alpha))), at least 1. `base` and `average` are in the same unit.
+ */
+INLINE u64 fast_step(u64 w, u64 base, u64 average, u64 alpha, u64 gamma_percent)
+{
+    u64 kept = (100 - gamma_percent) * w * average;
+    u64 aimed = gamma_percent * (w * base + alpha * average);
+
+    return fast_clamp((kept + aimed) / (100 * average), 1, 2 * w);
+}
+
+/*
+ * The average after a sample, whose weight is min(3/w, 1/4) (Jin, Wei and Low 2004). `average` and `sample` are in the same
+ * unit.
+ */
+INLINE u64 fast_averaged(u64 average, u64 sample, u64 w)
+{
+    u64 difference = sample >= average ? sample - average : average - sample;
+    u64 part = w > 12 ? difference * 3 / w : difference / 4;
+
+    return sample >= average ? average + part : average - part;
+}
+
+/* 1 if more than `alpha` of `w` segments wait: w (D - d) / D > alpha. */
+INLINE u8 fast_has_queue(u64 w, u64 base, u64 average, u64 alpha)
+{
+    u64 waits = average > base ? average - base : 0;
+
+    return w * waits > alpha * average;
+}
+
+/* A law that has measured nothing. */
+INLINE void fast_start(struct fast_law *law, u64 cwnd, u64 ssthresh)
+{
+    law->cwnd = fast_clamp(cwnd, 1, FAST_CWND_MAX);
+    law->ssthresh = ssthresh;
+    law->target = law->cwnd;
+    law->base_us = 0;
+    law->average = 0;
+    law->update_at_us = 0;
+}
+
+INLINE void fast_pause(struct fast_law *law, const struct fast_parameters *parameters, u64 now_us)
+{
+    law->update_at_us = now_us + parameters->update_rounds * (law->average >> FAST_FRACTION_BITS);
+}
+
+/* Takes a round trip, at least 1 us. */
+INLINE void fast_measure(struct fast_law *law, u64 rtt_us)
+{
+    u64 rtt = fast_clamp(rtt_us, 1, FAST_RTT_US_MAX);
+    u64 sample = rtt << FAST_FRACTION_BITS;
+
+    if (law->base_us == 0) {
+        law->base_us = rtt;
+        law->average = sample;
+    } else {
+        law->base_us = fast_min(law->base_us, rtt);
+        law->average = fast_averaged(law->average, sample, law->cwnd);
+    }
+}
+
+/* A segment for each acknowledged, until alpha wait: then the law is near its aim and takes over. */
+INLINE void fast_slow_start(struct fast_law *law, const struct fast_parameters *parameters, const struct fast_heard *heard)
+{
+    if (fast_has_queue(law->cwnd, law->base_us << FAST_FRACTION_BITS, law->average, parameters->alpha_packets)) {
+        law->ssthresh = law->cwnd;
+        fast_pause(law, parameters, heard->now_us);
+    } else if (heard->is_window_limited) {
+        law->cwnd = fast_min(fast_min(law->cwnd + heard->acked, law->ssthresh), FAST_CWND_MAX);
+    }
+    law->target = law->cwnd;
+}
+
+INLINE void fast_avoid(struct fast_law *law, const struct fast_parameters *parameters, const struct fast_heard *heard)
+{
+    if (heard->now_us >= law->update_at_us) {
+        u64 next = fast_step(law->cwnd, law->base_us << FAST_FRACTION_BITS, law->average, parameters->alpha_packets,
+                             parameters->gamma_percent);
+
+        law->target = fast_min(next, FAST_CWND_MAX);
+        /* A smaller window is one at once; a larger one is spread over acknowledgements, as no burst. */
+        law->cwnd = fast_min(law->cwnd, law->target);
+        /* The law has shrunk it: that is no reason for slow start. */
+        law->ssthresh = fast_min(law->ssthresh, law->cwnd);
+        fast_pause(law, parameters, heard->now_us);
+    }
+    if (heard->is_window_limited)
+        law->cwnd = fast_min(law->target, law->cwnd + heard->acked);
+}
+
+/* Grows or shrinks the window with an acknowledgement whose round trip has been taken. */
+INLINE void fast_grow(struct fast_law *law, const struct fast_parameters *parameters, const struct fast_heard *heard)
+{
+    if (law->base_us == 0)
+        return;
+    if (law->cwnd < law->ssthresh)
+        fast_slow_start(law, parameters, heard);
+    else
+        fast_avoid(law, parameters, heard);
+}
+
+/* Takes an acknowledgement of new data. */
+INLINE void fast_on_ack(struct fast_law *law, const struct fast_parameters *parameters, const struct fast_heard *heard)
+{
+    if (heard->rtt_us)
+        fast_measure(law, heard->rtt_us);
+    if (!heard->is_recovering)
+        fast_grow(law, parameters, heard);
+}
+
+/* A loss: half of the window as with Reno, at least 2 (RFC 5681 s3.1). */
+INLINE void fast_halve(struct fast_law *law, const struct fast_parameters *parameters, u64 now_us)
+{
+    law->ssthresh = fast_max(law->cwnd / 2, 2);
+    law->cwnd = law->ssthresh;
+    law->target = law->cwnd;
+    fast_pause(law, parameters, now_us);
+}
+
+/* Slow start from `cwnd` to `ssthresh`. What was measured of the path stays. */
+INLINE void fast_restart(struct fast_law *law, const struct fast_parameters *parameters, u64 now_us, u64 cwnd,
+                         u64 ssthresh)
+{
+    law->cwnd = fast_clamp(cwnd, 1, FAST_CWND_MAX);
+    law->ssthresh = ssthresh;
+    law->target = law->cwnd;
+    fast_pause(law, parameters, now_us);
+}
+
+/* The last reduction was a mistake: the window and the threshold are at least what they were (RFC 4015 s3.2). */
+INLINE void fast_undo(struct fast_law *law, u64 cwnd, u64 ssthresh)
+{
+    law->cwnd = fast_max(law->cwnd, cwnd);
+    law->ssthresh = fast_max(law->ssthresh, ssthresh);
+    law->target = law->cwnd;
+}
+
+#endif
