@@ -15,7 +15,7 @@ use headend_engine::link::loss::Bernoulli;
 use headend_engine::link::queue::DropTail;
 use headend_engine::link::service::Constant;
 use headend_engine::node::{Node, Port, Step};
-use headend_engine::packet::{Body, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Endpoint, Packet};
 use headend_engine::rng::Rng;
 use headend_engine::tcp::segment::Segment;
 use headend_engine::time::{Duration, Time};
@@ -51,7 +51,11 @@ fn rings() -> Graph<Link> {
         for id in 0..WINDOW {
             let end = Endpoint { node: ring as u16, port: 1 };
             let len = if ring % 2 == 0 { 1500 } else { 40 };
-            graph.receive(start, entry, &Packet { id, src: end, dst: end, len, body: Body::Tcp(Segment::default()) });
+            graph.receive(
+                start,
+                entry,
+                &Packet { id, src: end, dst: end, len, class: Class::default(), body: Body::Tcp(Segment::default()) },
+            );
         }
     }
     graph

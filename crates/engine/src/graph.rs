@@ -259,7 +259,7 @@ impl<N: Node> Node for Graph<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{Body, Endpoint};
+    use crate::packet::{Body, Class, Endpoint};
 
     /// Sends a burst at time zero; or answers what has come since it was last polled, all at once.
     #[derive(Debug)]
@@ -273,6 +273,7 @@ mod tests {
         src: Endpoint { node: 0, port: 0 },
         dst: Endpoint { node: 1, port: 0 },
         len: 40,
+        class: Class::Unmarked,
         body: Body::Opaque,
     };
 

@@ -23,8 +23,23 @@ pub struct Packet {
     pub dst: Endpoint,
     /// Bytes on the wire, all headers included: what a link serves and a queue counts.
     pub len: u32,
+    /// What a router that knows of circuits takes it for.
+    pub class: Class,
     /// What it is.
     pub body: Body,
+}
+
+/// A packet's mark in its IP header (TCP decoupling thesis, s2.2.5.2 and s3.8.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Class {
+    /// None: it belongs to no circuit.
+    #[default]
+    Unmarked,
+    /// A header of a control TCP without the payload that it stands for: dropped first.
+    Header,
+    /// A user's packet that a circuit carries: dropped last.
+    User,
 }
 
 /// What a packet carries, as far as the engine understands it.
@@ -45,5 +60,15 @@ impl Packet {
     /// True for a packet of no bytes at all, which no real link carries.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_takes_a_line_and_a_half_of_cache_whatever_it_is_marked_with() {
+        assert_eq!(size_of::<Packet>(), 96, "packets are copied at every hop");
     }
 }

@@ -17,7 +17,7 @@ mod tests;
 use std::ops::ControlFlow;
 
 use headend_engine::node::{Node, Port, Step};
-use headend_engine::packet::{Body, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Endpoint, Packet};
 use headend_engine::time::{Duration, Time, earlier};
 
 use crate::error::Error;
@@ -230,7 +230,14 @@ impl<N: Node> Reactor<N> {
         let counted = bytes.len();
         self.books.entered(port, counted);
         let end = |node| Endpoint { node, port: 0 };
-        let packet = Packet { id, src: end(attachment.node), dst: end(to), len: counted as u32, body: Body::Opaque };
+        let packet = Packet {
+            id,
+            src: end(attachment.node),
+            dst: end(to),
+            len: counted as u32,
+            class: Class::default(),
+            body: Body::Opaque,
+        };
         self.buffers.set_len(id, len);
         self.advance_before(arrived, outside)?;
         self.now = self.now.max(arrived);

@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 
 use headend_engine::node::{Node, Port, Step};
-use headend_engine::packet::{Body, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Endpoint, Packet};
 use headend_engine::tcp::connection::Output;
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Time;
@@ -161,7 +161,7 @@ impl Node for Host {
                     let dst = end.peer();
                     let out = end.out();
                     let len = self.personality.wire_len(&segment);
-                    let packet = Packet { id, src, dst, len, body: Body::Tcp(segment) };
+                    let packet = Packet { id, src, dst, len, class: Class::default(), body: Body::Tcp(segment) };
                     if let Some(log) = &mut self.log {
                         log.push(Event { time: now, what: What::Sent, packet });
                     }

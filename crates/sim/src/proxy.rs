@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 
 use headend_engine::node::{Node, Port, Step};
-use headend_engine::packet::{Body, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Endpoint, Packet};
 use headend_engine::relay::Side;
 use headend_engine::tcp::connection::Output;
 use headend_engine::tcp::personality::Personality;
@@ -113,7 +113,7 @@ impl Proxy {
         let (out, dst) = (leg.out, leg.peer);
         let src = Endpoint { node: self.node, port: FIRST_PORT + 2 * index as u16 + side as u16 };
         let len = self.personality(side).wire_len(&segment);
-        let packet = Packet { id: self.next_id, src, dst, len, body: Body::Tcp(segment) };
+        let packet = Packet { id: self.next_id, src, dst, len, class: Class::default(), body: Body::Tcp(segment) };
         self.next_id += 1;
         if let Some(log) = &mut self.log {
             log.push(Event { time: now, what: What::Sent, packet });

@@ -12,7 +12,7 @@ mod tests;
 use std::collections::VecDeque;
 
 use crate::node::{Node, Port, Step};
-use crate::packet::Packet;
+use crate::packet::{Class, Packet};
 use crate::room;
 use crate::time::{Duration, Time};
 use crate::units::Bytes;
@@ -100,6 +100,10 @@ pub struct Stats {
     pub lost: u64,
     /// Bytes lost on the medium.
     pub lost_bytes: u64,
+    /// Of the dropped packets, those that a circuit marked as a user's.
+    pub dropped_user: u64,
+    /// Of the dropped packets, headers of control TCPs.
+    pub dropped_headers: u64,
     /// Packets still queued, in service or propagating.
     pub inside: u64,
     /// Time from entry to eviction, summed over the dropped packets, in nanoseconds.
@@ -274,6 +278,8 @@ impl Link {
             Some((entered, victim)) => {
                 self.stats.dropped += 1;
                 self.stats.dropped_bytes += u64::from(victim.len);
+                self.stats.dropped_user += u64::from(victim.class == Class::User);
+                self.stats.dropped_headers += u64::from(victim.class == Class::Header);
                 self.stats.sojourn_dropped += u128::from((now - entered).as_nanos());
                 self.discard(now, false, victim);
             }

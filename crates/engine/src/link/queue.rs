@@ -1,4 +1,10 @@
-//! Where packets wait for service. Drop-tail here; active queue management will be files beside this one.
+//! Where packets wait for service. Drop-tail here; what drops earlier, a file each.
+
+pub mod header_drop;
+pub mod red;
+
+pub use header_drop::{Early, HeaderDrop};
+pub use red::{Red, Thresholds};
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -106,5 +112,16 @@ impl Queue for DropTail {
 
     fn waited(&self, now: Time) -> u128 {
         self.waiting.iter().map(|&(entered, _)| u128::from((now - entered).as_nanos())).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::packet::{Body, Class, Endpoint, Packet};
+
+    /// A packet of so many bytes.
+    pub(super) fn packet(len: u32) -> Packet {
+        let (src, dst) = (Endpoint::default(), Endpoint::default());
+        Packet { id: 0, src, dst, len, class: Class::Unmarked, body: Body::Opaque }
     }
 }

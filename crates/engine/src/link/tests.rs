@@ -8,7 +8,7 @@ use super::queue::{Capacity, DropTail};
 use super::service::Constant;
 use super::*;
 use crate::graph::Graph;
-use crate::packet::{Body, Endpoint};
+use crate::packet::{Body, Class, Endpoint};
 use crate::units::Rate;
 
 /// One byte a microsecond, so that with arrivals on whole microseconds many events coincide.
@@ -36,7 +36,7 @@ struct Outcome {
 }
 
 fn packet(id: u64, len: u32) -> Packet {
-    Packet { id, src: Endpoint::default(), dst: Endpoint::default(), len, body: Body::Opaque }
+    Packet { id, src: Endpoint::default(), dst: Endpoint::default(), len, class: Class::default(), body: Body::Opaque }
 }
 
 fn link(setup: &Setup) -> Link {

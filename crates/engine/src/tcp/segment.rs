@@ -55,29 +55,33 @@ pub struct Options {
 }
 
 /// Up to four SACK blocks, each `[left, right)` in sequence numbers.
+///
+/// The first empty one ends them: a count beside them would cost every packet four bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SackBlocks {
     blocks: [(u32, u32); 4],
-    count: u8,
 }
 
 impl SackBlocks {
-    /// Adds a block; ignored once there are four.
+    /// Adds a block; ignored once there are four, and if it is empty, because it says nothing.
     pub fn push(&mut self, left: u32, right: u32) {
-        if let Some(slot) = self.blocks.get_mut(usize::from(self.count)) {
+        let count = self.as_slice().len();
+        if left != right
+            && let Some(slot) = self.blocks.get_mut(count)
+        {
             *slot = (left, right);
-            self.count += 1;
         }
     }
 
     /// The blocks, in the order in which they were added.
     pub fn as_slice(&self) -> &[(u32, u32)] {
-        &self.blocks[..usize::from(self.count)]
+        let end = self.blocks.iter().position(|(left, right)| left == right);
+        &self.blocks[..end.unwrap_or(self.blocks.len())]
     }
 
     /// True if there is none.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.blocks[0].0 == self.blocks[0].1
     }
 }
 
@@ -96,7 +100,7 @@ impl Options {
         len += if self.window_scale.is_some() { 3 } else { 0 };
         len += if self.sack_permitted { 2 } else { 0 };
         len += if self.timestamps.is_some() { 10 } else { 0 };
-        len += if self.sack.is_empty() { 0 } else { 2 + 8 * u32::from(self.sack.count) };
+        len += if self.sack.is_empty() { 0 } else { 2 + 8 * self.sack.as_slice().len() as u32 };
         len.next_multiple_of(4)
     }
 }

@@ -5,7 +5,7 @@ pub mod chaos;
 
 use headend_engine::graph::Graph;
 use headend_engine::node::{Node, Port, Step};
-use headend_engine::packet::{Body, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Endpoint, Packet};
 use headend_engine::tcp::connection::{Connection, End, Output};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::tcp::segment::Segment;
@@ -95,6 +95,7 @@ impl Node for Talker {
                         src: Endpoint::default(),
                         dst: Endpoint::default(),
                         len: self.personality.wire_len(&segment),
+                        class: Class::default(),
                         body: Body::Tcp(segment),
                     },
                 )

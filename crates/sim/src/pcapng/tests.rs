@@ -1,5 +1,6 @@
 use std::process::Command;
 
+use headend_engine::packet::Class;
 use headend_engine::tcp::segment::{Flags, SackBlocks};
 
 use super::*;
@@ -8,7 +9,8 @@ const CLIENT: Endpoint = Endpoint { node: 0, port: 1024 };
 const SERVER: Endpoint = Endpoint { node: 1, port: 1024 };
 
 fn packet(id: u64, src: Endpoint, dst: Endpoint, segment: Segment) -> Packet {
-    Packet { id, src, dst, len: 40 + segment.options.wire_len() + segment.len, body: Body::Tcp(segment) }
+    let len = 40 + segment.options.wire_len() + segment.len;
+    Packet { id, src, dst, len, class: Class::default(), body: Body::Tcp(segment) }
 }
 
 /// A hand-shake, two segments that arrive in the wrong order, and an end: what a clean capture at the client shows.

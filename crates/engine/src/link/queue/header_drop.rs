@@ -1,0 +1,173 @@
+//! The router queue of TCP decoupling (thesis s2.2.7): one FIFO, from which header packets are dropped early and users'
+//! packets only when it is really full.
+
+use std::collections::VecDeque;
+
+use super::Queue;
+use super::red::{Law, Thresholds};
+use crate::packet::{Class, Packet};
+use crate::rng::Rng;
+use crate::room;
+use crate::time::{Duration, Time};
+use crate::units::{Bytes, Chance};
+
+/// What decides that a header packet is dropped before the queue is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Early {
+    /// The number of header packets waiting: none beyond HP_Th of equation (1), which is this (s2.2.7.1).
+    Headers(u64),
+    /// All bytes waiting: from this many on. For circuits whose VMSS nobody knows (s2.3.1, the last alternative).
+    Occupancy(Bytes),
+}
+
+/// Chance of a header's being dropped just below the threshold. The thesis says "a simple RED-like scheme" and no more; this
+/// is RED's own usual value, and the count itself is looked at, not its average: a trunk sends so few header packets that an
+/// average over hundreds of them would be seconds old.
+const MAX_CHANCE: Chance = Chance::from_raw(u64::MAX / 10);
+
+/// First in, first out; header packets are dropped first.
+#[derive(Debug)]
+pub struct HeaderDrop {
+    waiting: VecDeque<(Time, Packet)>,
+    bytes: Bytes,
+    bytes_max: Bytes,
+    headers: u64,
+    early: Early,
+    law: Law,
+    /// What is not marked as a user's packet counts as a header (s3.8.4).
+    unmarked_is_header: bool,
+}
+
+impl HeaderDrop {
+    /// A queue of at most `bytes_max` waiting bytes. Header packets are dropped by chance from half of what `early` says on.
+    ///
+    /// # Panics
+    /// If the threshold is below two: there is no half.
+    pub fn new(early: Early, bytes_max: Bytes, unmarked_is_header: bool, rng: Rng) -> HeaderDrop {
+        // For the occupancy the whole buffer is the slope's end: at half of it, as s2.3.1 suggests, drops begin.
+        let (min, max) = match early {
+            Early::Headers(threshold) => (threshold / 2, threshold),
+            Early::Occupancy(threshold) => (threshold.get(), bytes_max.get()),
+        };
+        assert!(0 < min && min < max, "header packets are dropped by chance before all are: {early:?}, {bytes_max}");
+        let thresholds =
+            Thresholds { min, max, max_chance: MAX_CHANCE, weight_bits: 0, departure: Duration::from_millis(1) };
+        HeaderDrop {
+            waiting: VecDeque::new(),
+            bytes: Bytes::ZERO,
+            bytes_max,
+            headers: 0,
+            early,
+            law: Law::new(thresholds, rng),
+            unmarked_is_header,
+        }
+    }
+
+    fn is_header(&self, packet: &Packet) -> bool {
+        match packet.class {
+            Class::Header => true,
+            Class::Unmarked => self.unmarked_is_header,
+            Class::User => false,
+        }
+    }
+}
+
+impl Queue for HeaderDrop {
+    fn enqueue(&mut self, now: Time, packet: &Packet, _in_service: Bytes) -> Option<(Time, Packet)> {
+        let is_header = self.is_header(packet);
+        let counted = match self.early {
+            Early::Headers(_) => self.headers,
+            Early::Occupancy(_) => self.bytes.get(),
+        };
+        let bytes = self.bytes + packet.len();
+        if is_header && self.law.strikes(now, counted) || bytes > self.bytes_max {
+            return Some((now, *packet));
+        }
+        self.bytes = bytes;
+        self.headers += u64::from(is_header);
+        room::for_one_more(&mut self.waiting);
+        self.waiting.push_back((now, *packet));
+        None
+    }
+
+    fn dequeue(&mut self, _now: Time) -> Option<(Time, Packet)> {
+        let (entered, packet) = self.waiting.pop_front()?;
+        self.bytes -= packet.len();
+        self.headers -= u64::from(self.is_header(&packet));
+        Some((entered, packet))
+    }
+
+    fn bytes(&self) -> Bytes {
+        self.bytes
+    }
+
+    fn waited(&self, now: Time) -> u128 {
+        self.waiting.iter().map(|&(entered, _)| u128::from((now - entered).as_nanos())).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::packet;
+    use super::*;
+
+    fn marked(class: Class, len: u32) -> Packet {
+        Packet { class, ..packet(len) }
+    }
+
+    fn queue(early: Early, unmarked_is_header: bool) -> HeaderDrop {
+        HeaderDrop::new(early, Bytes::new(100_000), unmarked_is_header, Rng::named(1, "router"))
+    }
+
+    fn taken(queue: &mut HeaderDrop, packet: &Packet, count: usize) -> usize {
+        (0..count).filter(|_| queue.enqueue(Time::ZERO, packet, Bytes::ZERO).is_none()).count()
+    }
+
+    #[test]
+    fn header_packets_never_number_more_than_the_threshold_and_users_packets_pass() {
+        let mut queue = queue(Early::Headers(64), false);
+        let header = marked(Class::Header, 52);
+        assert_eq!(taken(&mut queue, &header, 32), 32, "none is dropped up to half the threshold");
+        assert_eq!(taken(&mut queue, &header, 10_000), 32, "and none is left out for ever beyond it");
+        assert_eq!(taken(&mut queue, &header, 10), 0);
+        assert_eq!(taken(&mut queue, &marked(Class::User, 1_500), 10), 10);
+    }
+
+    #[test]
+    fn users_packets_are_dropped_only_when_not_one_more_byte_fits() {
+        let mut queue = queue(Early::Headers(64), false);
+        assert_eq!(taken(&mut queue, &marked(Class::User, 1_500), 100), 66);
+        assert_eq!(taken(&mut queue, &marked(Class::User, 1_000), 2), 1);
+        assert_eq!(queue.bytes(), Bytes::new(100_000));
+    }
+
+    #[test]
+    fn what_leaves_makes_room_for_headers_again_and_order_is_kept() {
+        let mut queue = queue(Early::Headers(4), false);
+        for len in [52, 53, 1_500] {
+            let class = if len < 100 { Class::Header } else { Class::User };
+            assert_eq!(queue.enqueue(Time::ZERO, &marked(class, len), Bytes::ZERO), None);
+        }
+        let order: Vec<u32> = std::iter::from_fn(|| queue.dequeue(Time::ZERO)).map(|(_, packet)| packet.len).collect();
+        assert_eq!(order, [52, 53, 1_500]);
+        assert_eq!((queue.headers, queue.bytes()), (0, Bytes::ZERO));
+    }
+
+    #[test]
+    fn a_tcp_of_no_circuit_counts_as_a_header_where_the_router_is_told_so() {
+        let plain = marked(Class::Unmarked, 1_500);
+        assert_eq!(taken(&mut queue(Early::Headers(8), false), &plain, 1_000), 66);
+        assert_eq!(taken(&mut queue(Early::Headers(8), true), &plain, 1_000), 8);
+    }
+
+    #[test]
+    fn by_occupancy_headers_are_dropped_for_the_bytes_of_whoever_waits() {
+        let mut queue = queue(Early::Occupancy(Bytes::new(50_000)), false);
+        let (header, user) = (marked(Class::Header, 52), marked(Class::User, 1_500));
+        assert_eq!(taken(&mut queue, &user, 33), 33);
+        assert_eq!(taken(&mut queue, &header, 9), 9, "49,968 bytes wait at most");
+        assert_eq!(taken(&mut queue, &user, 20), 20);
+        let passed = taken(&mut queue, &header, 200);
+        assert!((1..200).contains(&passed), "80 KB of 50 to 100 KB: by chance, {passed} of 200 passed");
+    }
+}

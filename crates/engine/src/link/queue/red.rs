@@ -1,0 +1,234 @@
+//! Random early detection (Floyd and Jacobson 1993): packets are dropped before the queue is full, by chance, the longer
+//! the queue has been on average the more often.
+
+use std::collections::VecDeque;
+
+use super::Queue;
+use crate::packet::Packet;
+use crate::rng::Rng;
+use crate::room;
+use crate::time::{Duration, Time};
+use crate::units::{Bytes, Chance};
+
+/// Fixed point of the average: 2^-16 of a packet or byte.
+const AVERAGE_BITS: u32 = 16;
+/// Fixed point of the decay while idle.
+const DECAY_BITS: u32 = 32;
+
+/// When the law drops, in packets or in bytes as its user counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Below this average nothing is dropped.
+    pub min: u64,
+    /// From this average on everything is.
+    pub max: u64,
+    /// The chance of a drop just below `max`.
+    pub max_chance: Chance,
+    /// The average follows the queue with the weight 2^-`weight_bits` at each arrival: 9 is the paper's 0.002, 0 the queue
+    /// itself.
+    pub weight_bits: u32,
+    /// How long a packet takes to leave, for the average while the queue is empty.
+    pub departure: Duration,
+}
+
+/// The law of RED (s4 and s7 of the paper): who counts what, and what is done with a packet struck, is its user's.
+#[derive(Debug)]
+pub(crate) struct Law {
+    thresholds: Thresholds,
+    average: u64,
+    /// Packets since the last drop, while the average is between the thresholds.
+    since_drop: Option<u64>,
+    /// Since when the queue has been empty.
+    empty_since: Option<Time>,
+    rng: Rng,
+}
+
+impl Law {
+    pub(crate) fn new(thresholds: Thresholds, rng: Rng) -> Law {
+        Law { thresholds, average: 0, since_drop: None, empty_since: Some(Time::ZERO), rng }
+    }
+
+    /// A packet arrives that finds `waiting` in the queue: true if it is to be dropped.
+    pub(crate) fn strikes(&mut self, now: Time, waiting: u64) -> bool {
+        self.follow(now, waiting);
+        let Thresholds { min, max, .. } = self.thresholds;
+        if self.average < min << AVERAGE_BITS {
+            self.since_drop = None;
+            return false;
+        }
+        if self.average >= max << AVERAGE_BITS {
+            self.since_drop = Some(0);
+            return true;
+        }
+        let passed = self.since_drop.map_or(0, |passed| passed + 1);
+        let struck = self.rng.strikes(self.chance(passed));
+        self.since_drop = Some(if struck { 0 } else { passed });
+        struck
+    }
+
+    /// The queue became empty.
+    pub(crate) fn emptied(&mut self, now: Time) {
+        self.empty_since = Some(now);
+    }
+
+    fn follow(&mut self, now: Time, waiting: u64) {
+        if let Some(since) = self.empty_since.take() {
+            // As many packets might have left meanwhile.
+            let departures = now.since(since).as_nanos() / self.thresholds.departure.as_nanos().max(1);
+            self.average = decayed(self.average, self.thresholds.weight_bits, departures);
+        }
+        let waiting = waiting << AVERAGE_BITS;
+        let weight = self.thresholds.weight_bits;
+        if waiting >= self.average {
+            self.average += (waiting - self.average) >> weight;
+        } else {
+            self.average -= (self.average - waiting) >> weight;
+        }
+    }
+
+    /// p_a = p_b / (1 - count p_b), where p_b rises from 0 to `max_chance` between the thresholds: so drops are spread
+    /// evenly (s7).
+    fn chance(&self, passed: u64) -> Chance {
+        let Thresholds { min, max, max_chance, .. } = self.thresholds;
+        let above = u128::from(self.average - (min << AVERAGE_BITS));
+        let span = u128::from(max - min) << AVERAGE_BITS;
+        let base = u128::from(max_chance.raw()) * above / span;
+        let rest = (1_u128 << 64).saturating_sub(base * u128::from(passed));
+        match (base << 64).checked_div(rest) {
+            Some(chance) => Chance::from_raw(u64::try_from(chance).unwrap_or(u64::MAX)),
+            None => Chance::ALWAYS,
+        }
+    }
+}
+
+/// `average` (1 - 2^-`weight_bits`)^`departures`.
+fn decayed(average: u64, weight_bits: u32, departures: u64) -> u64 {
+    let one = 1_u64 << DECAY_BITS;
+    let times = |a: u64, b: u64| ((u128::from(a) * u128::from(b)) >> DECAY_BITS) as u64;
+    let (mut factor, mut power, mut left) = (one, one - (one >> weight_bits.min(DECAY_BITS)), departures);
+    while left > 0 && factor > 0 {
+        if left & 1 == 1 {
+            factor = times(factor, power);
+        }
+        power = times(power, power);
+        left >>= 1;
+    }
+    times(average, factor)
+}
+
+/// First in, first out, with random early detection by packets.
+#[derive(Debug)]
+pub struct Red {
+    waiting: VecDeque<(Time, Packet)>,
+    bytes: Bytes,
+    packets_max: u64,
+    law: Law,
+}
+
+impl Red {
+    /// A queue of at most `packets_max` waiting packets, with the `thresholds` in packets.
+    ///
+    /// # Panics
+    /// If `min` is not below `max`.
+    pub fn new(thresholds: Thresholds, packets_max: u64, rng: Rng) -> Red {
+        assert!(thresholds.min < thresholds.max, "between the thresholds there is a slope: {thresholds:?}");
+        Red { waiting: VecDeque::new(), bytes: Bytes::ZERO, packets_max, law: Law::new(thresholds, rng) }
+    }
+}
+
+impl Queue for Red {
+    fn enqueue(&mut self, now: Time, packet: &Packet, _in_service: Bytes) -> Option<(Time, Packet)> {
+        let waiting = self.waiting.len() as u64;
+        if self.law.strikes(now, waiting) || waiting >= self.packets_max {
+            return Some((now, *packet));
+        }
+        self.bytes += packet.len();
+        room::for_one_more(&mut self.waiting);
+        self.waiting.push_back((now, *packet));
+        None
+    }
+
+    fn dequeue(&mut self, now: Time) -> Option<(Time, Packet)> {
+        let (entered, packet) = self.waiting.pop_front()?;
+        self.bytes -= packet.len();
+        if self.waiting.is_empty() {
+            self.law.emptied(now);
+        }
+        Some((entered, packet))
+    }
+
+    fn bytes(&self) -> Bytes {
+        self.bytes
+    }
+
+    fn waited(&self, now: Time) -> u128 {
+        self.waiting.iter().map(|&(entered, _)| u128::from((now - entered).as_nanos())).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THRESHOLDS: Thresholds = Thresholds {
+        min: 5,
+        max: 15,
+        max_chance: Chance::from_raw(u64::MAX / 50),
+        weight_bits: 0,
+        departure: Duration::from_millis(1),
+    };
+
+    fn law(thresholds: Thresholds) -> Law {
+        Law::new(thresholds, Rng::named(1, "red"))
+    }
+
+    fn share_struck(law: &mut Law, waiting: u64) -> f64 {
+        (0..100_000).filter(|_| law.strikes(Time::ZERO, waiting)).count() as f64 / 1e5
+    }
+
+    #[test]
+    fn nothing_is_struck_below_the_lower_threshold_and_everything_from_the_upper_on() {
+        let mut law = law(THRESHOLDS);
+        assert_eq!(share_struck(&mut law, 4), 0.0);
+        assert_eq!(share_struck(&mut law, 15), 1.0);
+    }
+
+    #[test]
+    fn between_the_thresholds_drops_are_spread_evenly_at_twice_the_slopes_chance() {
+        // With p_a = p_b / (1 - count p_b) the gap between drops is uniform in 1..1/p_b: half as long as with p_b alone.
+        let share = share_struck(&mut law(THRESHOLDS), 10);
+        assert!((share - 0.02).abs() < 0.001, "half the slope of 2% is 1%, and twice that {share}");
+    }
+
+    #[test]
+    fn the_average_follows_a_step_with_the_papers_weight() {
+        let mut law = law(Thresholds { weight_bits: 9, max: 100, ..THRESHOLDS });
+        let follows = |law: &mut Law| {
+            law.follow(Time::ZERO, 50);
+            law.average < ((50 * 632) << AVERAGE_BITS) / 1_000
+        };
+        let steps = (0..10_000).take_while(|_| follows(&mut law)).count();
+        assert!((480..=512).contains(&steps), "63.2% of the way takes about 512 arrivals: {steps}");
+    }
+
+    #[test]
+    fn an_empty_queue_forgets_at_the_rate_at_which_packets_would_have_left() {
+        let mut law = law(Thresholds { weight_bits: 9, ..THRESHOLDS });
+        law.average = 10 << AVERAGE_BITS;
+        law.emptied(Time::ZERO);
+        law.follow(Time::ZERO + Duration::from_millis(512), 0);
+        let left = law.average as f64 / f64::from(10 << AVERAGE_BITS);
+        assert!((left - 0.367).abs() < 0.003, "(1 - 1/512)^513 is 0.367, not {left}");
+    }
+
+    #[test]
+    fn a_queue_that_stays_short_loses_nothing_and_one_that_is_full_drops_what_arrives() {
+        let packet = super::super::tests::packet(1_000);
+        let mut queue = Red::new(Thresholds { weight_bits: 9, ..THRESHOLDS }, 20, Rng::named(1, "red"));
+        for _ in 0..20 {
+            assert_eq!(queue.enqueue(Time::ZERO, &packet, Bytes::ZERO), None, "the average is still short");
+        }
+        assert_eq!(queue.enqueue(Time::ZERO, &packet, Bytes::ZERO), Some((Time::ZERO, packet)));
+        assert_eq!(queue.bytes(), Bytes::new(20_000));
+    }
+}
