@@ -1,7 +1,10 @@
 //! `headend size`
 
+mod trunk;
+
 use clap::{Args, ValueEnum};
 
+use headend_engine::circuit::size::Trunks;
 use headend_engine::units::{Bytes, Rate};
 use headend_sim::scenario::{QueueSpec, quantity};
 use headend_sim::size::{Question, Window};
@@ -9,31 +12,59 @@ use headend_sim::size::{Question, Window};
 use crate::failure::Failure;
 use crate::outputs;
 
-/// Work out the largest socket buffer that overflows no modem (tuning paper, section 5.2)
+/// Work out the largest socket buffer that overflows no modem (tuning paper, section 5.2), or with --trunk the smallest
+/// router buffer that drops no user's packet (TCP decoupling thesis, section 2.2.7)
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     headend size --modem-buffer 10KB --down 25M --lan 10M --connections 1\n  \
-    headend size --modem-buffer '7 packets' --down 25M --lan 10M --connections 3 --format json")]
+    headend size --modem-buffer '7 packets' --down 25M --lan 10M --connections 3 --format json\n    \
+    headend size --trunk --link 9600kbit/s --gmb 4800kbit/s --connections 8")]
 pub(crate) struct Arguments {
     /// The modem's buffer, the packet in transmission included: a size, "7 packets" or "unlimited"
-    #[arg(long, value_name = "SIZE", value_parser = modem_buffer)]
-    modem_buffer: QueueSpec,
+    #[arg(long, value_name = "SIZE", value_parser = modem_buffer, required_unless_present = "trunk")]
+    modem_buffer: Option<QueueSpec>,
 
     /// Rate at which packets arrive at the modem, such as 25M or 25Mbit/s
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    down: Rate,
+    #[arg(long, value_name = "RATE", value_parser = rate, required_unless_present = "trunk")]
+    down: Option<Rate>,
 
     /// Rate at which they leave it
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    lan: Rate,
+    #[arg(long, value_name = "RATE", value_parser = rate, required_unless_present = "trunk")]
+    lan: Option<Rate>,
 
-    /// Connections that share the modem
+    /// Connections that share the modem, or with --trunk control TCPs that share the router's buffer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     connections: u64,
 
     /// Payload of a full segment in bytes
     #[arg(long, value_name = "BYTES", value_parser = mss, default_value = "1460")]
     mss: Bytes,
+
+    /// The buffer of a router that trunks pass, in place of a modem's
+    #[arg(long, conflicts_with_all = ["modem_buffer", "down", "lan", "mss"], requires = "link")]
+    trunk: bool,
+
+    /// With --trunk: the rate of the link behind the buffer
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "trunk")]
+    link: Option<Rate>,
+
+    /// With --trunk: all that is guaranteed to the trunks together, below the link's rate
+    #[arg(long, value_name = "RATE", value_parser = rate_or_none, default_value = "0", requires = "trunk")]
+    gmb: Rate,
+
+    /// With --trunk: the largest VMSS, the bytes of users' packets for each header packet
+    #[arg(long, value_name = "BYTES", value_parser = mss, default_value = "1500", requires = "trunk")]
+    vmss: Bytes,
+
+    /// With --trunk: the length of a header packet in bytes, 52 with timestamps
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(40..=100), default_value = "52",
+        requires = "trunk")]
+    header: u64,
+
+    /// With --trunk: the window in packets that a control TCP needs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000), default_value = "8",
+        requires = "trunk")]
+    alpha: u64,
 
     /// Form of the output
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -49,7 +80,10 @@ enum Format {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let &Arguments { modem_buffer, down, lan, connections, mss, format } = arguments;
+    let &Arguments { connections, mss, format, .. } = arguments;
+    let (Some(modem_buffer), Some(down), Some(lan)) = (arguments.modem_buffer, arguments.down, arguments.lan) else {
+        return run_trunk(arguments);
+    };
     let question = Question { modem_buffer, down, lan, connections, mss };
     match format {
         Format::Text => outputs::print(|out| out.write_all(question.derivation().as_bytes())),
@@ -75,6 +109,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
+/// As the parser required, there is a link.
+fn run_trunk(arguments: &Arguments) -> Result<(), Failure> {
+    let &Arguments { connections, gmb, vmss, alpha, format, link, .. } = arguments;
+    let link = link.ok_or_else(|| Failure::Wrong("--trunk needs the rate of the --link".to_owned()))?;
+    if gmb >= link {
+        return Err(Failure::Wrong(format!("--gmb {gmb}: less than the link's rate, {link}, can be guaranteed")));
+    }
+    let trunks = Trunks { alpha, connections, vmss, header: Bytes::new(arguments.header), gmb, link };
+    match format {
+        Format::Text => outputs::print(|out| out.write_all(trunk::derivation(&trunks).as_bytes())),
+        Format::Json => outputs::print(|out| writeln!(out, "{:#}", trunk::numbers(&trunks))),
+    }
+}
+
 /// Far more than any modem has, and little enough that the answer is a number.
 const BUFFER_MAX: u64 = 1_000_000_000_000;
 
@@ -91,6 +139,10 @@ fn modem_buffer(text: &str) -> Result<QueueSpec, String> {
 fn rate(text: &str) -> Result<Rate, String> {
     let known = quantity::short_rate(text).filter(|rate| (1..=1_000_000_000_000).contains(&rate.get()));
     known.ok_or_else(|| "expected a rate such as 25M or 25Mbit/s, up to 1Tbit/s".to_owned())
+}
+
+fn rate_or_none(text: &str) -> Result<Rate, String> {
+    if text == "0" { Ok(Rate::bit(0)) } else { rate(text) }
 }
 
 fn mss(text: &str) -> Result<Bytes, String> {

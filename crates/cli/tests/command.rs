@@ -101,6 +101,7 @@ fn a_wrong_request_exits_with_2_and_says_what_is_allowed() {
             vec!["size", "--modem-buffer", "10", "--down", "25M", "--lan", "10M", "--connections", "1"],
             "expected a size",
         ),
+        (vec!["size", "--trunk", "--link", "5M", "--gmb", "5M", "--connections", "1"], "less than the link's rate"),
         (vec!["nonsense"], "nonsense"),
         (vec![], "Usage"),
     ] {
@@ -225,6 +226,19 @@ fn size_gives_the_papers_nineteen_kilobytes_and_shows_how() {
     let fast =
         place.stdout(&["size", "--modem-buffer", "7 packets", "--down", "10M", "--lan", "100M", "--connections", "2"]);
     assert!(fast.contains("limits no window"), "{fast}");
+}
+
+#[test]
+fn size_gives_the_buffer_of_a_router_that_trunks_pass() {
+    let place = Place::new();
+    let thesis = ["size", "--trunk", "--link", "9600kbit/s", "--gmb", "4800kbit/s", "--connections", "8"];
+    let derivation = place.stdout(&thesis);
+    assert!(derivation.contains("64 header packets"), "{derivation}");
+    assert!(derivation.contains("222656B"), "{derivation}");
+    let json: Value =
+        serde_json::from_str(&place.stdout(&[&thesis[..], &["--format", "json"]].concat())).expect("JSON");
+    assert_eq!(json["required_bytes"], 222_656);
+    assert_eq!(json["header_packets"], 64);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 
 pub mod cable;
 pub mod cc;
+pub mod circuit;
 pub mod graph;
 pub mod link;
 pub mod node;

@@ -641,6 +641,39 @@ impl Connection {
         }
     }
 
+    /// Runs the timers, and says whether a [`poll`](Connection::poll) now would send data, new or again: for who decides
+    /// when they leave. He asks when there is something to send, writes beforehand, and lets the connection answer its
+    /// peer with [`poll_without_data`](Connection::poll_without_data) meanwhile.
+    pub fn wants_to_send(&mut self, now: Time) -> bool {
+        let Some(sender) = &mut self.sender else { return false };
+        if self.phase != Phase::Open {
+            return false;
+        }
+        sender.tick(now);
+        if sender.gives_up() {
+            self.end(Fault::TimedOut);
+            return false;
+        }
+        sender.is_ready(now)
+    }
+
+    /// When [`wants_to_send`](Connection::wants_to_send) may say something else, if no segment arrives before.
+    pub fn send_deadline(&self) -> Option<Time> {
+        self.sender.as_ref().filter(|_| self.phase == Phase::Open).and_then(|sender| sender.deadline())
+    }
+
+    /// As [`poll`](Connection::poll), but an established connection sends only acknowledgements and answers, and no timer
+    /// of its sending half expires.
+    pub fn poll_without_data(&mut self, now: Time) -> Output {
+        if self.phase != Phase::Open || self.answer.is_some() || self.reset_due {
+            return self.poll(now);
+        }
+        match self.poll_acknowledgement(now) {
+            Some(segment) => Output::Send(segment),
+            None => Output::Wait(self.receiver.deadline()),
+        }
+    }
+
     fn poll_open(&mut self, now: Time) -> Output {
         let Some(sender) = &mut self.sender else { unreachable!("an open connection has a sender") };
         sender.tick(now);

@@ -312,6 +312,20 @@ impl Sender {
         } else if let Some(probe) = self.window_probe(now) {
             return Some(probe);
         }
+        let piece = self.proposal(now)?;
+        self.account(now, piece);
+        Some(piece)
+    }
+
+    /// True if [`next`](Self::next) would yield a piece now that is no window probe. To be asked after
+    /// [`tick`](Self::tick).
+    pub(crate) fn is_ready(&mut self, now: Time) -> bool {
+        !self.has_nothing_to_send() && !self.is_blocked() && self.proposal(now).is_some()
+    }
+
+    /// What timers and windows allow to be sent now.
+    #[inline(always)]
+    fn proposal(&mut self, now: Time) -> Option<Piece> {
         if self.paced {
             self.held = Some(self.release).filter(|release| *release > now);
             if self.held.is_some() {
@@ -333,9 +347,7 @@ impl Sender {
         if len < flight.mss && !want.forced && !self.may_be_small(start, len, last) {
             return None;
         }
-        let piece = Piece { start, len, fin };
-        self.account(now, piece);
-        Some(piece)
+        Some(Piece { start, len, fin })
     }
 
     /// Sender's silly-window avoidance and Nagle (RFC 9293 s3.8.6.2.1, s3.7.4).

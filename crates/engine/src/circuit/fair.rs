@@ -1,0 +1,158 @@
+//! Whose packet a trunk drops when it cannot send as fast as its users (thesis s3.6, principles P1 to P3).
+
+use std::collections::BTreeMap;
+
+use crate::link::queue::Thresholds;
+use crate::link::queue::red::Law;
+use crate::packet::{Endpoint, Packet};
+use crate::rng::Rng;
+use crate::time::{Duration, Time};
+use crate::units::{Bytes, Chance, Rate};
+
+/// As many later packets as fast retransmit needs to see a loss (RFC 5681: three duplicate ACKs), whatever K comes to: "the
+/// threshold K should not be too small".
+const EXEMPT_MIN: u64 = 3;
+
+/// P1: bytes that a trunk's buffer needs, RTTup TrunkBW / 2: what is in the network when the trunk halves its rate.
+pub fn required_room(rtt_upper: Duration, trunk: Rate) -> Bytes {
+    let bits = u128::from(trunk.get()) * u128::from(rtt_upper.as_nanos()) / 1_000_000_000;
+    Bytes::new(u64::try_from(bits / 16).unwrap_or(u64::MAX))
+}
+
+/// K: packets of a flow that pass after one was dropped, half of those that it sends until it is as fast as it was:
+/// (3/8) w^2 / 2 with w = `window` / `flows`, the window of each user flow if the trunk's is shared evenly.
+pub fn exempt_packets(window: u64, flows: u64) -> u64 {
+    let flows = u128::from(flows.max(1));
+    let packets = 3 * u128::from(window) * u128::from(window) / (16 * flows * flows);
+    u64::try_from(packets).unwrap_or(u64::MAX).max(EXEMPT_MIN)
+}
+
+/// What the trunk was when its control TCP found a loss.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shrinking {
+    pub(crate) now: Time,
+    /// Its window then, in packets of a VMSS.
+    pub(crate) window: u64,
+}
+
+/// Drops early (P2), and no second packet of a flow before it has recovered from the first (P3).
+#[derive(Debug)]
+pub struct Fair {
+    law: Law,
+    /// A flow that has sent nothing for so long is not active.
+    idle: Duration,
+    flows: BTreeMap<(Endpoint, Endpoint), Flow>,
+    /// K.
+    exempt: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    seen: Time,
+    /// Packets that pass before one may be dropped again.
+    exempt: u64,
+}
+
+impl Fair {
+    /// Drops by chance from `threshold` waiting packets on, more and more up to all at `most`; a flow is active until it has
+    /// sent nothing for `rtt_upper`, the longest round trip of users.
+    ///
+    /// # Panics
+    /// If `threshold` is not below `most`.
+    pub fn new(threshold: u64, most: u64, rtt_upper: Duration, rng: Rng) -> Fair {
+        assert!(threshold < most, "drops begin before the buffer is full: {threshold} of {most}");
+        let thresholds = Thresholds {
+            min: threshold,
+            max: most,
+            max_chance: Chance::ALWAYS,
+            weight_bits: 0,
+            departure: Duration::from_millis(1),
+        };
+        Fair { law: Law::new(thresholds, rng), idle: rtt_upper, flows: BTreeMap::new(), exempt: EXEMPT_MIN }
+    }
+
+    pub(crate) fn trunk_shrank(&mut self, Shrinking { now, window }: Shrinking) {
+        let idle = self.idle;
+        self.flows.retain(|_, flow| now.since(flow.seen) <= idle || flow.exempt > 0);
+        let active = self.flows.values().filter(|flow| now.since(flow.seen) <= idle).count();
+        self.exempt = exempt_packets(window, active as u64);
+    }
+
+    /// Whether a packet may wait that finds so many waiting, and room or none.
+    pub(crate) fn admits(&mut self, now: Time, packet: &Packet, waiting: u64, has_room: bool) -> bool {
+        let flow = self.flows.entry((packet.src, packet.dst)).or_insert(Flow { seen: now, exempt: 0 });
+        flow.seen = now;
+        if flow.exempt > 0 && has_room {
+            flow.exempt -= 1;
+            return true;
+        }
+        let dropped = self.law.strikes(now, waiting) || !has_room;
+        if dropped {
+            flow.exempt = self.exempt;
+        }
+        !dropped
+    }
+
+    /// K as it is now.
+    pub fn exempt(&self) -> u64 {
+        self.exempt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{Body, Class};
+
+    fn packet(flow: u16) -> Packet {
+        let (src, dst) = (Endpoint { node: 0, port: flow }, Endpoint { node: 1, port: flow });
+        Packet { id: 0, src, dst, len: 1_500, class: Class::Unmarked, body: Body::Opaque }
+    }
+
+    fn fair() -> Fair {
+        Fair::new(10, 100, Duration::from_millis(200), Rng::named(1, "trunk"))
+    }
+
+    #[test]
+    fn the_buffer_holds_what_a_halved_trunk_has_too_much() {
+        assert_eq!(required_room(Duration::from_millis(100), Rate::mbit(10)), Bytes::new(62_500));
+    }
+
+    #[test]
+    fn k_is_half_of_what_a_flow_sends_until_it_is_as_fast_as_before() {
+        // Ten flows in a window of 160: 16 packets each, and 3/8 16^2 / 2 = 48.
+        assert_eq!(exempt_packets(160, 10), 48);
+        assert_eq!(exempt_packets(2, 10), EXEMPT_MIN);
+    }
+
+    #[test]
+    fn below_the_threshold_nothing_is_dropped() {
+        let mut fair = fair();
+        assert!((0..1_000).all(|_| fair.admits(Time::ZERO, &packet(1), 9, true)));
+    }
+
+    #[test]
+    fn after_a_drop_a_flow_is_spared_for_k_packets_and_others_are_not() {
+        let mut fair = fair();
+        for flow in 0..4 {
+            assert!(fair.admits(Time::ZERO, &packet(flow), 0, true));
+        }
+        fair.trunk_shrank(Shrinking { now: Time::ZERO, window: 64 });
+        assert_eq!(fair.exempt(), 48, "four flows are active");
+        assert!(!fair.admits(Time::ZERO, &packet(1), 100, true));
+        assert!((0..48).all(|_| fair.admits(Time::ZERO, &packet(1), 99, true)));
+        assert!(!fair.admits(Time::ZERO, &packet(1), 100, true));
+        assert!(!fair.admits(Time::ZERO, &packet(2), 100, true));
+        assert!(!fair.admits(Time::ZERO, &packet(1), 100, false), "a full buffer spares nobody");
+    }
+
+    #[test]
+    fn a_flow_that_has_long_been_silent_does_not_count() {
+        let mut fair = fair();
+        fair.admits(Time::ZERO, &packet(1), 0, true);
+        let later = Time::ZERO + Duration::from_secs(1);
+        fair.admits(later, &packet(2), 0, true);
+        fair.trunk_shrank(Shrinking { now: later, window: 16 });
+        assert_eq!(fair.exempt(), 48);
+    }
+}

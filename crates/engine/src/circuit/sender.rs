@@ -1,0 +1,296 @@
+//! The sending end of a circuit (thesis s2.2.5): who may send the next packet, and when a header follows.
+
+use super::fair::Shrinking;
+use super::gmb::Bucket;
+use super::tunnel::{Ticket, Tunnel};
+use super::{ENDLESS, Output};
+use crate::packet::{Class, Packet};
+use crate::tcp::connection::{self, Connection};
+use crate::tcp::segment::Segment;
+use crate::time::{Time, earlier};
+use crate::units::{Bytes, Rate};
+
+/// What a circuit has sent so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Users' packets sent under control.
+    pub controlled: u64,
+    /// Their bytes.
+    pub controlled_bytes: u64,
+    /// Users' packets sent at the guaranteed rate.
+    pub guaranteed: u64,
+    /// Their bytes.
+    pub guaranteed_bytes: u64,
+    /// Header packets, those sent again included.
+    pub headers: u64,
+    /// Bytes of acknowledgements that were charged as data.
+    pub charged_bytes: u64,
+}
+
+/// The sending end of a circuit: a tunnel queue, and those who take packets from it.
+///
+/// Each control TCP spends up to a VMSS of data for each segment that it may send, and then sends the segment's header:
+/// data trigger headers, and never the other way round. A packet is sent whole, so the last one may take more than is left;
+/// that is then missing next time. A header that was lost is sent again like any other, with new data before it.
+#[derive(Debug)]
+pub struct Sender {
+    tunnel: Tunnel,
+    controls: Vec<Control>,
+    /// Whose turn it is: who has begun a VMSS ends it.
+    turn: usize,
+    vmss: Bytes,
+    guaranteed: Option<Bucket>,
+    /// Who is charged next for an acknowledgement.
+    charged: usize,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+struct Control {
+    connection: Connection,
+    /// Bytes of data that no header stands for yet.
+    unpaid: Bytes,
+    /// The connection wanted to send when it was asked last, and neither a header has left since nor anything arrived. It is
+    /// not asked again before: while data come slowly, its timer would expire again and again for a header that is held.
+    permitted: bool,
+    /// The stream that is never sent has been written.
+    opened: bool,
+    /// Something arrived for the connection, or a timer of its receiving half may have expired.
+    answers: bool,
+    /// When the connection has to be looked at though there is nothing to send.
+    answer_at: Option<Time>,
+}
+
+impl Sender {
+    /// The sending end of a circuit: the ends of its control TCPs that send, made with
+    /// [`control_personality`](super::control_personality), and the rate at which packets leave without their permission.
+    ///
+    /// # Panics
+    /// If there is no control TCP, or if `vmss` is zero.
+    pub fn new(tunnel: Tunnel, connections: Vec<Connection>, vmss: Bytes, guaranteed: Option<Rate>) -> Sender {
+        assert!(!connections.is_empty(), "a circuit has a control TCP");
+        assert!(vmss > Bytes::ZERO, "a header stands for data");
+        let control = |connection| Control {
+            connection,
+            unpaid: Bytes::ZERO,
+            permitted: false,
+            opened: false,
+            answers: true,
+            answer_at: None,
+        };
+        Sender {
+            tunnel,
+            controls: connections.into_iter().map(control).collect(),
+            turn: 0,
+            vmss,
+            guaranteed: guaranteed.map(Bucket::new),
+            charged: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Offers a user's packet to class `class` of the tunnel queue; `None` if it was dropped.
+    pub fn push(&mut self, now: Time, class: usize, packet: Packet) -> Option<Ticket> {
+        if self.tunnel.is_empty()
+            && let Some(bucket) = &mut self.guaranteed
+        {
+            bucket.resume(now);
+        }
+        self.tunnel.push(now, class, packet)
+    }
+
+    /// Takes back a packet that still waits.
+    pub fn withdraw(&mut self, now: Time, ticket: Ticket) -> Option<Packet> {
+        self.tunnel.withdraw(now, ticket)
+    }
+
+    /// Puts another packet in the place of one that still waits; see [`Tunnel::replace`].
+    pub fn replace(&mut self, ticket: Ticket, packet: Packet) -> Result<Packet, Packet> {
+        self.tunnel.replace(ticket, packet)
+    }
+
+    /// The tunnel queue, to be read.
+    pub fn tunnel(&self) -> &Tunnel {
+        &self.tunnel
+    }
+
+    /// The control TCPs.
+    pub fn connections(&self) -> impl Iterator<Item = &Connection> {
+        self.controls.iter().map(|control| &control.connection)
+    }
+
+    /// The windows of all control TCPs together.
+    pub fn window(&self) -> Bytes {
+        self.connections().map(Connection::window).sum()
+    }
+
+    /// The window of all control TCPs together, in packets of a VMSS.
+    pub fn window_packets(&self) -> u64 {
+        self.window().get() / self.vmss.get()
+    }
+
+    /// Bytes of data for each header.
+    pub fn vmss(&self) -> Bytes {
+        self.vmss
+    }
+
+    /// What has been sent so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Data that left under control and for which no header has left yet: less than a VMSS and a packet for each control TCP,
+    /// and what was charged.
+    pub fn unpaid(&self) -> Bytes {
+        self.controls.iter().map(|control| control.unpaid).sum()
+    }
+
+    /// Counts a packet that left beside the tunnel queue, an acknowledgement of the reverse circuit, as data (s2.3.2).
+    pub fn charge(&mut self, len: Bytes) {
+        self.controls[self.charged].unpaid += len;
+        self.charged = (self.charged + 1) % self.controls.len();
+        self.counters.charged_bytes += len.get();
+    }
+
+    /// A segment arrived for control TCP `which`.
+    pub fn receive(&mut self, now: Time, which: usize, segment: &Segment) {
+        let window = self.window_packets();
+        let control = &mut self.controls[which];
+        let before = control.reductions();
+        control.connection.receive(now, segment);
+        control.connection.read(Bytes::MAX);
+        control.answers = true;
+        control.permitted = false;
+        if control.reductions() > before {
+            self.tell_of_shrinking(now, window);
+        }
+    }
+
+    fn tell_of_shrinking(&mut self, now: Time, window: u64) {
+        if self.tunnel.is_fair() {
+            self.tunnel.trunk_shrank(Shrinking { now, window });
+        }
+    }
+
+    /// Says what leaves now, or how long to wait. Nothing does for whose sake no data are there, or were.
+    pub fn poll(&mut self, now: Time) -> Output {
+        for (which, control) in self.controls.iter_mut().enumerate() {
+            if let Some(segment) = control.answer(now) {
+                return Output::Control(which, segment);
+            }
+        }
+        if let Some(packet) = self.poll_guaranteed(now) {
+            return Output::User(packet);
+        }
+        if let Some(output) = self.poll_controlled(now) {
+            return output;
+        }
+        Output::Wait(self.deadline())
+    }
+
+    fn poll_guaranteed(&mut self, now: Time) -> Option<Packet> {
+        let bucket = self.guaranteed.as_mut()?;
+        if self.tunnel.is_empty() || !bucket.allows(now) {
+            return None;
+        }
+        let packet = self.tunnel.pop(now)?;
+        bucket.spend(packet.len());
+        if self.tunnel.is_empty() {
+            bucket.drain();
+        }
+        self.counters.guaranteed += 1;
+        self.counters.guaranteed_bytes += u64::from(packet.len);
+        Some(mark(packet))
+    }
+
+    fn poll_controlled(&mut self, now: Time) -> Option<Output> {
+        for _ in 0..self.controls.len() {
+            let owes = self.controls[self.turn].unpaid >= self.vmss;
+            if (owes || !self.tunnel.is_empty()) && self.may_send(now) {
+                let (which, control) = (self.turn, &mut self.controls[self.turn]);
+                if owes {
+                    control.permitted = false;
+                    let connection::Output::Send(segment) = control.connection.poll(now) else {
+                        // It has given up meanwhile.
+                        continue;
+                    };
+                    control.unpaid -= self.vmss;
+                    self.counters.headers += 1;
+                    self.turn = (which + 1) % self.controls.len();
+                    return Some(Output::Control(which, segment));
+                }
+                let packet = self.tunnel.pop(now)?;
+                control.unpaid += packet.len();
+                self.counters.controlled += 1;
+                self.counters.controlled_bytes += u64::from(packet.len);
+                if self.tunnel.is_empty()
+                    && let Some(bucket) = &mut self.guaranteed
+                {
+                    bucket.drain();
+                }
+                return Some(Output::User(mark(packet)));
+            }
+            self.turn = (self.turn + 1) % self.controls.len();
+        }
+        None
+    }
+
+    /// Whether the control TCP whose turn it is may send. Its timers run only while there is something to send: without,
+    /// what is lost is sent again when data trigger it.
+    fn may_send(&mut self, now: Time) -> bool {
+        if self.controls[self.turn].permitted {
+            return true;
+        }
+        let window = self.window_packets();
+        let control = &mut self.controls[self.turn];
+        let before = control.reductions();
+        control.permitted = control.connection.wants_to_send(now);
+        let permitted = control.permitted;
+        if control.reductions() > before {
+            self.tell_of_shrinking(now, window);
+        }
+        permitted
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let mut wake = None;
+        let waits = !self.tunnel.is_empty();
+        for control in &self.controls {
+            wake = earlier(wake, control.answer_at);
+            if waits || control.unpaid >= self.vmss {
+                wake = earlier(wake, control.connection.send_deadline());
+            }
+        }
+        let tick = self.guaranteed.as_ref().filter(|_| waits).map(Bucket::next_tick);
+        earlier(wake, tick)
+    }
+}
+
+impl Control {
+    /// Times that the connection found a loss.
+    fn reductions(&self) -> u64 {
+        let counters = self.connection.counters();
+        counters.fast_retransmits + counters.timeouts
+    }
+
+    /// What the connection sends without data: its part of the hand-shake, and acknowledgements of what never comes.
+    fn answer(&mut self, now: Time) -> Option<Segment> {
+        if !self.answers && self.answer_at.is_none_or(|at| at > now) {
+            return None;
+        }
+        match self.connection.poll_without_data(now) {
+            connection::Output::Send(segment) => return Some(segment),
+            connection::Output::Wait(wake) => self.answer_at = wake,
+        }
+        self.answers = false;
+        if !self.opened && self.connection.is_established() {
+            self.opened = true;
+            self.connection.write(ENDLESS);
+        }
+        None
+    }
+}
+
+fn mark(packet: Packet) -> Packet {
+    Packet { class: Class::User, ..packet }
+}

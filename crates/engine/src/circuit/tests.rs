@@ -1,0 +1,300 @@
+//! A circuit over a path that delays and loses control packets, with users' packets that arrive whenever they like.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::tunnel::{Room, Tunnel};
+use super::*;
+use crate::packet::{Body, Class, Endpoint};
+use crate::tcp::connection::{Connection, End, Fault};
+use crate::time::Duration;
+use crate::units::Rate;
+
+const DELAY: Duration = Duration::from_millis(5);
+const MAX_LEN: u32 = 1_500;
+
+struct Path {
+    sender: Sender,
+    receiver: Receiver,
+    /// Control packets under way: to whom they go, when they arrive.
+    under_way: BTreeMap<(Time, u64), (bool, usize, Segment)>,
+    next: u64,
+    /// Whether the n-th control packet is lost; those beyond are not.
+    losses: VecDeque<bool>,
+    sent: Vec<(Time, Packet)>,
+    headers: Vec<Time>,
+}
+
+impl Path {
+    fn new(controls: usize, vmss: u64, guaranteed: Option<Rate>, room: Room, base: &Personality) -> Path {
+        let personality = control_personality(base, Bytes::new(vmss));
+        let end = |isn| End { personality: &personality, isn, clock_phase: Duration::ZERO };
+        let (from, to): (Vec<_>, Vec<_>) = (0..controls).map(|i| Connection::pair(end(i as u32), end(7))).unzip();
+        Path {
+            sender: Sender::new(Tunnel::drop_tail(room), from, Bytes::new(vmss), guaranteed),
+            receiver: Receiver::new(to),
+            under_way: BTreeMap::new(),
+            next: 0,
+            losses: VecDeque::new(),
+            sent: Vec::new(),
+            headers: Vec::new(),
+        }
+    }
+
+    fn dispatch(&mut self, now: Time, to_receiver: bool, which: usize, segment: Segment) {
+        self.next += 1;
+        if !self.losses.pop_front().unwrap_or(false) {
+            self.under_way.insert((now + DELAY, self.next), (to_receiver, which, segment));
+        }
+    }
+
+    /// Polls both ends until they wait; returns until when.
+    fn settle(&mut self, now: Time) -> Option<Time> {
+        let sender = loop {
+            match self.sender.poll(now) {
+                Output::User(packet) => self.sent.push((now, packet)),
+                Output::Control(which, segment) => {
+                    self.headers.push(now);
+                    self.dispatch(now, true, which, segment);
+                }
+                Output::Wait(wake) => break wake,
+            }
+        };
+        let receiver = loop {
+            match self.receiver.poll(now) {
+                Output::User(_) => unreachable!("the receiving end has no users' packets"),
+                Output::Control(which, segment) => self.dispatch(now, false, which, segment),
+                Output::Wait(wake) => break wake,
+            }
+        };
+        crate::time::earlier(sender, receiver)
+    }
+
+    /// Runs until `end`, with what happens to arrive: each packet at its time.
+    fn run(&mut self, arrivals: &[(Time, Packet)], end: Time) -> usize {
+        let (mut taken, mut coming) = (0, arrivals.iter().peekable());
+        let mut now = Time::ZERO;
+        loop {
+            let wake = self.settle(now);
+            let flight = self.under_way.keys().next().map(|(time, _)| *time);
+            let arrival = coming.peek().map(|(time, _)| *time);
+            let Some(next) = [wake, flight, arrival].into_iter().flatten().min().filter(|time| *time <= end) else {
+                return taken;
+            };
+            assert!(next >= now, "nobody waits for the past: {next} at {now}");
+            assert!(next > now || wake != Some(next), "who was polled waits for later");
+            now = next;
+            while let Some((_, packet)) = coming.next_if(|(time, _)| *time <= now) {
+                taken += usize::from(self.sender.push(now, 0, *packet).is_some());
+            }
+            while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= now) {
+                let (to_receiver, which, segment) = entry.remove();
+                if to_receiver {
+                    self.receiver.receive(now, which, &segment);
+                } else {
+                    self.sender.receive(now, which, &segment);
+                }
+            }
+        }
+    }
+}
+
+fn packet(id: u64, len: u32) -> Packet {
+    let end = |node| Endpoint { node, port: id as u16 };
+    Packet { id, src: end(1), dst: end(2), len, class: Class::Unmarked, body: Body::Opaque }
+}
+
+fn at_ms(ms: u64) -> Time {
+    Time::ZERO + Duration::from_millis(ms)
+}
+
+/// Packets of 1000 bytes, one a millisecond.
+fn stream(count: u64) -> Vec<(Time, Packet)> {
+    (0..count).map(|id| (at_ms(id), packet(id, 1_000))).collect()
+}
+
+fn path(vmss: u64, guaranteed: Option<Rate>) -> Path {
+    Path::new(1, vmss, guaranteed, Room::Packets(1_000_000), &Personality::newreno())
+}
+
+#[test]
+fn data_go_before_their_header_and_there_is_one_header_for_each_vmss() {
+    let mut path = path(3_000, None);
+    path.run(&stream(300), at_ms(2_000));
+    assert_eq!(path.sent.len(), 300);
+    assert_eq!(path.headers.len(), 100, "3000 bytes are three packets");
+    for (number, header) in path.headers.iter().enumerate() {
+        let before = path.sent.iter().filter(|(time, _)| time <= header).count();
+        assert!(before >= 3 * (number + 1), "header {number} follows its packets: {before}");
+    }
+}
+
+#[test]
+fn without_data_nothing_is_sent_not_even_what_was_lost() {
+    let mut path = path(1_000, None);
+    path.losses = VecDeque::from(vec![true; 3]);
+    path.run(&stream(3), at_ms(60_000));
+    assert_eq!((path.sent.len(), path.headers.len()), (3, 3), "a minute passes in silence");
+    assert_eq!(path.sender.connections().map(|tcp| tcp.counters().timeouts).sum::<u64>(), 0);
+    // New data bring the lost headers back.
+    let late: Vec<_> = (0..50).map(|id| (at_ms(61_000 + id), packet(id, 1_000))).collect();
+    path.run(&late, at_ms(120_000));
+    assert_eq!(path.sent.len(), 53);
+    assert!(path.sender.connections().all(|tcp| tcp.counters().retransmits > 0 && tcp.fault().is_none()));
+}
+
+#[test]
+fn a_lost_header_is_sent_again_with_new_data_and_no_data_twice() {
+    let mut path = path(1_000, None);
+    path.losses = (0..200).map(|n| n % 23 == 11).collect();
+    path.run(&stream(500), at_ms(60_000));
+    let ids: Vec<u64> = path.sent.iter().map(|(_, packet)| packet.id).collect();
+    assert_eq!(ids, (0..500).collect::<Vec<_>>());
+    let again: u64 = path.sender.connections().map(|tcp| tcp.counters().retransmits).sum();
+    assert!(again > 0 && path.headers.len() == 500, "{again} headers again, each with a packet of its own");
+}
+
+#[test]
+fn a_circuit_of_control_tcps_never_has_more_in_the_network_than_their_windows() {
+    let base = Personality { initial_window_segments: Some(2), ..Personality::newreno() };
+    let mut path = Path::new(3, 1_500, None, Room::Packets(1_000_000), &base);
+    let burst: Vec<_> = (0..100).map(|id| (Time::ZERO, packet(id, 1_500))).collect();
+    path.run(&burst, at_ms(4));
+    assert_eq!(path.sent.len(), 6, "two packets for each of three, before any answer");
+    path.run(&[], at_ms(1_000));
+    assert_eq!(path.sent.len(), 100);
+}
+
+#[test]
+fn the_guaranteed_rate_is_held_however_many_headers_are_lost_and_has_no_headers() {
+    let mut path = path(1_500, Some(Rate::kbit(800)));
+    path.losses = VecDeque::from(vec![true; 100_000]);
+    let greedy: Vec<_> = (0..2_000).map(|id| (Time::ZERO, packet(id, 1_000))).collect();
+    path.run(&greedy, at_ms(10_000));
+    let counters = path.sender.counters();
+    assert!((999..=1_001).contains(&counters.guaranteed), "100 bytes a millisecond: {counters:?}");
+    for second in 0..10 {
+        let within = |time: Time| time > at_ms(1_000 * second) && time <= at_ms(1_000 * (second + 1));
+        let sent = path.sent.iter().filter(|(time, _)| within(*time)).count();
+        assert!(sent >= 99, "second {second}: {sent} packets");
+    }
+    assert!(counters.headers < 20, "{counters:?}");
+}
+
+#[test]
+fn acknowledgements_of_the_reverse_circuit_count_as_data() {
+    let mut path = path(1_040, None);
+    for _ in 0..20 {
+        path.sender.charge(Bytes::new(52));
+    }
+    path.run(&[], at_ms(100));
+    assert_eq!(path.headers.len(), 1, "20 x 52 bytes are one VMSS");
+    path.run(&[(at_ms(200), packet(0, 1_000))], at_ms(300));
+    assert_eq!(path.headers.len(), 1);
+    path.sender.charge(Bytes::new(52));
+    path.run(&[], at_ms(400));
+    assert_eq!(path.headers.len(), 2, "1000 + 52");
+}
+
+#[test]
+fn a_header_is_headers_and_nothing_else_and_its_tcp_counts_a_vmss_of_data() {
+    let personality =
+        control_personality(&Personality { timestamps: true, ..Personality::bsd_reno_1996() }, Bytes::new(3_000));
+    let mut path =
+        Path::new(1, 3_000, None, Room::Packets(10), &Personality { timestamps: true, ..Personality::bsd_reno_1996() });
+    for id in 0..2 {
+        path.sender.push(Time::ZERO, 0, packet(id, 1_500));
+    }
+    let sent: Vec<Output> = std::iter::from_fn(|| match path.sender.poll(Time::ZERO) {
+        Output::Wait(_) => None,
+        output => Some(output),
+    })
+    .collect();
+    let Some(Output::Control(0, header)) = sent.last() else { panic!("{sent:?}") };
+    assert_eq!((sent.len(), header.len, wire_len(&personality, header)), (3, 3_000, 52));
+}
+
+#[test]
+fn control_tcps_that_open_by_themselves_begin_when_they_are_open() {
+    let personality = control_personality(&Personality::linux(), Bytes::new(1_500));
+    let mut path = path(1_500, None);
+    path.sender = Sender::new(
+        Tunnel::drop_tail(Room::Packets(100)),
+        vec![Connection::connect(&personality, 1, Duration::ZERO)],
+        Bytes::new(1_500),
+        None,
+    );
+    path.receiver = Receiver::new(vec![Connection::listen(&personality, 2, Duration::ZERO)]);
+    path.run(&stream(50), at_ms(1_000));
+    assert_eq!(path.sent.len(), 50);
+    assert!(path.sent[0].0 >= at_ms(10), "after a round trip");
+}
+
+#[test]
+fn data_that_trickle_do_not_wear_out_the_timer_of_a_header_that_waits_for_them() {
+    let mut path = path(6_000, None);
+    path.losses = VecDeque::from(vec![true]);
+    // A packet every minute, 120 of them for a header: the first header is lost.
+    let trickle: Vec<_> = (0..400).map(|id| (at_ms(60_000 * id), packet(id, 50))).collect();
+    path.run(&trickle, at_ms(60_000 * 400));
+    let tcp = path.sender.connections().next().unwrap();
+    assert_eq!((path.sent.len(), path.headers.len(), tcp.fault()), (400, 3, None));
+    assert!(tcp.counters().timeouts <= 2, "{:?}", tcp.counters());
+}
+
+#[test]
+fn a_control_tcp_that_is_never_answered_ends_and_its_circuit_says_so() {
+    let mut path = path(1_000, None);
+    path.losses = VecDeque::from(vec![true; 1_000]);
+    path.run(&stream(500), at_ms(10_000_000));
+    assert_eq!(path.sender.connections().map(Connection::fault).collect::<Vec<_>>(), [Some(Fault::TimedOut)]);
+    assert!(path.sent.len() < 100);
+}
+
+proptest! {
+    #[test]
+    fn users_packets_leave_in_order_and_as_they_came_and_no_credit_is_spent_that_was_not_earned(
+        arrivals in vec((0..400_u64, 40..=MAX_LEN), 0..300),
+        // Not so many that a TCP gives up after fifteen in a row.
+        losses in vec(prop::bool::weighted(0.25), 0..200),
+        charges in vec(40..60_u64, 0..5),
+        controls in 1..5_usize,
+        vmss in 500..6_000_u64,
+        guaranteed in prop::option::of(1..4_000_u64),
+        room in 1..200_u64,
+        sender in 0..4_usize,
+    ) {
+        let base = [Personality::bsd_reno_1996, Personality::newreno, Personality::sack, Personality::linux][sender]();
+        let mut path = Path::new(controls, vmss, guaranteed.map(Rate::kbit), Room::Packets(room), &base);
+        path.losses = losses.into();
+        let mut charged = 0;
+        for len in charges {
+            path.sender.charge(Bytes::new(len));
+            charged += len;
+        }
+        let mut times: Vec<u64> = arrivals.iter().map(|(ms, _)| *ms).collect();
+        times.sort_unstable();
+        let arrivals: Vec<(Time, Packet)> =
+            times.iter().zip(&arrivals).enumerate().map(|(id, (ms, (_, len)))| (at_ms(*ms), packet(id as u64, *len))).collect();
+        let taken = path.run(&arrivals, Time::ZERO + Duration::from_secs(40_000));
+
+        prop_assert_eq!(path.sent.len(), taken, "what was taken has left");
+        let mut last = None;
+        for (_, sent) in &path.sent {
+            prop_assert!(last.is_none_or(|last| last < sent.id), "in order");
+            last = Some(sent.id);
+            let came = arrivals[sent.id as usize].1;
+            prop_assert_eq!(*sent, Packet { class: Class::User, ..came }, "with a mark and otherwise as it came");
+        }
+        let counters = path.sender.counters();
+        let earned = counters.headers * vmss;
+        let most = (controls as u64) * (vmss + u64::from(MAX_LEN));
+        prop_assert!(
+            counters.controlled_bytes <= earned + most,
+            "each control TCP is at most a VMSS and a packet ahead of its headers: {:?}", counters
+        );
+        prop_assert_eq!(counters.controlled_bytes + charged, earned + path.sender.unpaid().get(), "the books balance");
+    }
+}
