@@ -4,6 +4,8 @@
 #[cfg(target_os = "linux")]
 mod compare;
 #[cfg(target_os = "linux")]
+mod conform;
+#[cfg(target_os = "linux")]
 mod emulate;
 mod failure;
 #[cfg(target_os = "linux")]
@@ -39,6 +41,8 @@ enum Command {
     Lab(lab::Arguments),
     #[cfg(target_os = "linux")]
     Compare(compare::Arguments),
+    #[cfg(target_os = "linux")]
+    Conform(conform::Arguments),
     Check(request::Arguments),
     Size(size::Arguments),
     Personalities(personalities::Arguments),
@@ -62,6 +66,8 @@ fn main() -> ExitCode {
         Command::Lab(arguments) => lab::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Compare(arguments) => compare::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Conform(arguments) => conform::run(&arguments),
         Command::Check(arguments) => request::check(&arguments),
         Command::Size(arguments) => size::run(&arguments),
         Command::Personalities(arguments) => personalities::run(&arguments),

@@ -1,0 +1,290 @@
+//! One end of a connection plays its part and says what it saw.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+use socket2::SockRef;
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::time;
+
+use super::exchange::{End, Exchange};
+use super::plan::{Last, Reading, Side, Step};
+use super::stream::{Checker, Difference, Stream};
+
+/// How the direction towards an end ended there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It had not when this end left.
+    Open,
+    /// With a FIN.
+    Clean,
+    /// With a reset, or what the kernel makes of one.
+    Reset,
+}
+
+/// What one end did and saw.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) difference: Option<Difference>,
+    pub(super) arrival: Arrival,
+    /// Why it could not write on.
+    pub(super) write_error: Option<io::ErrorKind>,
+    /// It was told to leave before its part was over; at this.
+    pub(super) cut_at: Option<&'static str>,
+    /// Bytes on the way when nothing held it back.
+    pub(super) not_held: Option<u64>,
+}
+
+/// A writer that gets nothing written for so long is held back.
+const HELD_AFTER: Duration = Duration::from_millis(300);
+/// Bytes of one write(2) at most.
+const WRITE_BYTES_MAX: usize = 256 * 1024;
+/// Of a write while it waits to be held back, or to fail.
+const FLOOD_BYTES: usize = 64 * 1024;
+
+/// Plays `side` on `stream`. The first `early` bytes of its stream have been sent, and `came` has been received, along
+/// with the hand-shake with the proxy.
+pub(super) async fn play(
+    stream: TcpStream,
+    early: usize,
+    came: Vec<u8>,
+    side: &Side,
+    end: End,
+    exchange: &Exchange,
+) -> Outcome {
+    let (seed, connection) = (exchange.seed, exchange.connection);
+    let mine = Stream::new(seed, connection, end as usize);
+    let theirs = Stream::new(seed, connection, end.other() as usize);
+    let mut others = vec![(format!("the {}'s own direction", end.name()), mine)];
+    for other in (0..exchange.connections).filter(|&other| other != connection) {
+        for of in End::BOTH {
+            let whose = format!("the {} of connection {other}", of.name());
+            others.push((whose, Stream::new(seed, other, of as usize)));
+        }
+    }
+    let player = Player {
+        stream: &stream,
+        end,
+        exchange,
+        mine,
+        checker: RefCell::new(Checker::new(theirs, others)),
+        arrival: Cell::new(Arrival::Open),
+        sent: Cell::new(early as u64),
+        write_error: Cell::new(None),
+        at: Cell::new("its begin"),
+        not_held: Cell::new(None),
+        changed: Notify::new(),
+    };
+    exchange.note_sent(end, early);
+    let is_cut = {
+        let mut reading = pin!(player.read(came, side.reading));
+        let mut writing = pin!(player.write(&side.steps));
+        let (mut has_read, mut has_written) = (false, false);
+        loop {
+            tokio::select! {
+                () = exchange.abort.given() => break true,
+                () = &mut reading, if !has_read => has_read = true,
+                () = &mut writing, if !has_written => has_written = true,
+            }
+            // An end that could not do its part waits for what the other one makes of it.
+            let leaves = has_written && side.last != Last::AfterEnd && player.write_error.get().is_none();
+            if leaves || (has_read && has_written) {
+                break false;
+            }
+        }
+    };
+    let outcome = player.outcome(is_cut);
+    if is_cut || side.last == Last::Reset {
+        // Closing with no time to linger is a reset (RFC 9293 section 3.10.5, ABORT). After a cut it is the quickest way
+        // out for everybody. On a socket that is gone it fails, and is not needed.
+        let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+    }
+    outcome
+}
+
+struct Player<'a> {
+    stream: &'a TcpStream,
+    end: End,
+    exchange: &'a Exchange,
+    mine: Stream,
+    checker: RefCell<Checker>,
+    arrival: Cell<Arrival>,
+    sent: Cell<u64>,
+    write_error: Cell<Option<io::ErrorKind>>,
+    /// What the writer is at.
+    at: Cell<&'static str>,
+    not_held: Cell<Option<u64>>,
+    /// The reader got on.
+    changed: Notify,
+}
+
+impl Player<'_> {
+    fn outcome(&self, is_cut: bool) -> Outcome {
+        let checker = self.checker.borrow();
+        Outcome {
+            sent: self.sent.get(),
+            received: checker.received(),
+            difference: checker.difference().cloned(),
+            arrival: self.arrival.get(),
+            write_error: self.write_error.get(),
+            cut_at: is_cut.then(|| self.at.get()),
+            not_held: self.not_held.get(),
+        }
+    }
+
+    /// Reads until the other direction ends.
+    async fn read(&self, came: Vec<u8>, reading: Reading) {
+        if !came.is_empty() {
+            self.take(&came);
+        }
+        let mut buffer = vec![0; reading.chunk];
+        loop {
+            let mut room = buffer.len();
+            if let Some(at) = reading.stall_at
+                && !self.exchange.released.is_given()
+            {
+                match at.saturating_sub(self.checker.borrow().received()) {
+                    0 => {}
+                    left => room = room.min(left as usize),
+                }
+                if self.checker.borrow().received() >= at {
+                    self.exchange.released.given().await;
+                }
+            }
+            let read = match self.stream.readable().await {
+                Ok(()) => self.stream.try_read(&mut buffer[..room]),
+                Err(error) => Err(error),
+            };
+            match read {
+                // The kernel reports a reset once: if the writer was told, the reader is told of an end.
+                Ok(0) if self.write_error.get().is_some() => self.arrival.set(Arrival::Reset),
+                Ok(0) => self.arrival.set(Arrival::Clean),
+                Ok(bytes) => {
+                    self.take(&buffer[..bytes]);
+                    if !reading.pause.is_zero() {
+                        time::sleep(reading.pause).await;
+                    }
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(_) => self.arrival.set(Arrival::Reset),
+            }
+            self.changed.notify_one();
+            return;
+        }
+    }
+
+    fn take(&self, bytes: &[u8]) {
+        self.exchange.note_received(self.end, bytes.len());
+        self.checker.borrow_mut().take(bytes);
+        self.changed.notify_one();
+    }
+
+    /// Goes through the steps, up to the one that cannot be done.
+    async fn write(&self, steps: &[Step]) {
+        for step in steps {
+            if let Err(error) = self.step(*step).await {
+                self.write_error.set(Some(error.kind()));
+                self.at.set("a write that failed");
+                return;
+            }
+        }
+        self.at.set("its end");
+    }
+
+    async fn step(&self, step: Step) -> io::Result<()> {
+        match step {
+            Step::Write(bytes) => {
+                self.at.set("a write");
+                let mut left = bytes;
+                while left > 0 {
+                    let bytes = left.min(WRITE_BYTES_MAX);
+                    self.send(bytes).await?;
+                    left -= bytes;
+                }
+            }
+            Step::Pause(pause) => {
+                self.at.set("a pause");
+                time::sleep(pause).await;
+            }
+            Step::HalfClose => SockRef::from(self.stream).shutdown(std::net::Shutdown::Write)?,
+            Step::UntilEnd => {
+                self.at.set("waiting for the other end to end its direction");
+                self.until(|| self.arrival.get() != Arrival::Open).await;
+            }
+            Step::UntilBytes(bytes) => {
+                self.at.set("waiting for bytes");
+                // If they cannot come any more, the end of its part tells.
+                self.until(|| self.checker.borrow().received() >= bytes || self.arrival.get() != Arrival::Open).await;
+            }
+            Step::Flood => {
+                self.at.set("writing until it is held back");
+                self.flood().await?;
+            }
+            Step::Pour => {
+                self.at.set("writing to an end that has reset");
+                while self.exchange.on_the_way(self.end) <= self.exchange.held_bytes_max {
+                    self.send(FLOOD_BYTES).await?;
+                }
+                self.not_held.set(Some(self.exchange.on_the_way(self.end)));
+            }
+            Step::UntilHeld => {
+                self.at.set("waiting for the other end to be held back");
+                self.exchange.held.given().await;
+            }
+            Step::OtherWayWorks => self.exchange.other_way.give(),
+            Step::UntilReleased => {
+                self.at.set("waiting for the stalled reader");
+                self.exchange.released.given().await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn flood(&self) -> io::Result<()> {
+        loop {
+            match time::timeout(HELD_AFTER, self.send(FLOOD_BYTES)).await {
+                Ok(sent) => sent?,
+                Err(_) => break,
+            }
+            let on_the_way = self.exchange.on_the_way(self.end);
+            if on_the_way > self.exchange.held_bytes_max {
+                self.not_held.set(Some(on_the_way));
+                break;
+            }
+        }
+        self.exchange.held.give();
+        Ok(())
+    }
+
+    /// Writes the next `bytes` of its stream. Given up in between, it has sent those that it counted.
+    async fn send(&self, bytes: usize) -> io::Result<()> {
+        let mut buffer = vec![0; bytes];
+        self.mine.fill(self.sent.get(), &mut buffer);
+        let mut rest = &buffer[..];
+        while !rest.is_empty() {
+            self.stream.writable().await?;
+            match self.stream.try_write(rest) {
+                Ok(written) => {
+                    self.sent.set(self.sent.get() + written as u64);
+                    self.exchange.note_sent(self.end, written);
+                    rest = &rest[written..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn until(&self, is_so: impl Fn() -> bool) {
+        while !is_so() {
+            self.changed.notified().await;
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What is wrong with what two ends of a connection saw.
+
+use super::end::{Arrival, Outcome};
+use super::exchange::End;
+use super::plan::{Connection, Last, Side, Step};
+use super::stream::Difference;
+
+/// One way not to be a wire. The name is what the matrix counts and what `--allow` takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) name: &'static str,
+    pub(super) detail: String,
+}
+
+/// Every fault there is, and what it means.
+pub(super) const FAULTS: &[(&str, &str)] = &[
+    ("bytes-missing", "bytes in the middle or at the end never arrived"),
+    ("bytes-reordered", "bytes arrived before others that were sent earlier"),
+    ("bytes-repeated", "bytes arrived twice"),
+    ("bytes-foreign", "bytes of another direction or connection arrived"),
+    ("bytes-changed", "bytes arrived that nobody sent"),
+    ("end-not-passed", "everything arrived, and the end of the direction did not"),
+    ("end-became-reset", "a direction that ended properly arrived as a reset"),
+    ("half-close-became-close", "the end of one direction ended the other one too"),
+    ("reset-became-end", "a reset arrived as a proper end"),
+    ("reset-not-passed", "a reset did not arrive"),
+    ("broken-off", "the connection broke though nobody had ended it"),
+    ("stuck", "nothing moved any more, and bytes were missing"),
+    ("other-direction-blocked", "a stalled reader held up what it wrote itself"),
+    ("other-connection-blocked", "a stalled reader held up another connection"),
+    ("not-held-back", "a stalled reader did not hold back its sender"),
+    ("no-connection", "the proxy did not connect to a server that listens"),
+    ("refusal-not-passed", "the proxy did not say that the server refused"),
+    ("refusal-became-end", "a refusal arrived as a proper end"),
+];
+
+impl Fault {
+    pub(super) fn new(name: &'static str, detail: impl Into<String>) -> Fault {
+        debug_assert!(FAULTS.iter().any(|(known, _)| *known == name), "{name} is listed");
+        Fault { name, detail: detail.into() }
+    }
+}
+
+/// The faults that a connection showed, each name once.
+pub(super) fn judge(plan: &Connection, client: &Outcome, server: &Outcome) -> Vec<Fault> {
+    let mut faults: Vec<Fault> = Vec::new();
+    let ends = [
+        (End::Client, &plan.client, client, &plan.server, server),
+        (End::Server, &plan.server, server, &plan.client, client),
+    ];
+    for (from, writer, sent, reader, seen) in ends {
+        let direction = format!("{} to {}", from.name(), from.other().name());
+        let found = content(seen, sent, &direction).or_else(|| ending(writer, sent, reader, seen, &direction));
+        let found = found.into_iter().chain(failed_write(sent, reader, seen, &direction));
+        for fault in found.chain(sent.not_held.map(|bytes| not_held(writer, bytes, &direction))) {
+            if faults.iter().all(|known| known.name != fault.name) {
+                faults.push(fault);
+            }
+        }
+    }
+    // That a connection broke is the consequence of whatever else is known.
+    if faults.len() > 1 {
+        faults.retain(|fault| fault.name != "broken-off");
+    }
+    faults
+}
+
+/// What arrived that was not sent, or not so.
+fn content(seen: &Outcome, sent: &Outcome, direction: &str) -> Option<Fault> {
+    let fault = match seen.difference.as_ref()? {
+        Difference::Missing { at, bytes } => {
+            Fault::new("bytes-missing", format!("{direction}: bytes {at} to {} of {}", at + bytes - 1, sent.sent))
+        }
+        Difference::Reordered { at } => Fault::new("bytes-reordered", format!("{direction}: from byte {at} on")),
+        Difference::Repeated { at, from } => {
+            Fault::new("bytes-repeated", format!("{direction}: at byte {at} those from {from} on came again"))
+        }
+        Difference::Foreign { at, whose } => {
+            Fault::new("bytes-foreign", format!("{direction}: at byte {at} came bytes of {whose}"))
+        }
+        Difference::Changed { at } => {
+            Fault::new("bytes-changed", format!("{direction}: at byte {at} of {} came something else", sent.sent))
+        }
+    };
+    Some(fault)
+}
+
+/// How the direction of `writer` ended at `reader`, if not as it should.
+fn ending(writer: &Side, sent: &Outcome, reader: &Side, seen: &Outcome, direction: &str) -> Option<Fault> {
+    let progress = format!("{direction}: {} of {} bytes had arrived", seen.received, sent.sent);
+    let has_reset = |side: &Side, outcome: &Outcome| {
+        side.last == Last::Reset && outcome.cut_at.is_none() && outcome.write_error.is_none()
+    };
+    if has_reset(reader, seen) {
+        // Whoever resets has no right to what is on the way. That the other one learns of it is the other direction's matter.
+        return None;
+    }
+    let ends_first = writer.steps.contains(&Step::HalfClose);
+    if has_reset(writer, sent) {
+        return match seen.arrival {
+            _ if ends_first && seen.write_error.is_some() => None,
+            _ if ends_first => Some(Fault::new("reset-not-passed", format!("{direction}, after its end"))),
+            Arrival::Reset => None,
+            Arrival::Clean => Some(Fault::new("reset-became-end", progress)),
+            Arrival::Open => Some(Fault::new("reset-not-passed", progress)),
+        };
+    }
+    let reader_has_closed = reader.last == Last::Close && seen.cut_at.is_none() && seen.write_error.is_none();
+    let reader_ended_first = reader.steps.contains(&Step::HalfClose);
+    match seen.arrival {
+        Arrival::Clean if seen.received == sent.sent => None,
+        Arrival::Clean if seen.received < sent.sent && reader_ended_first && was_to_follow(writer, sent, seen) => {
+            Some(Fault::new("half-close-became-close", progress))
+        }
+        Arrival::Clean if seen.received < sent.sent => {
+            Some(Fault::new("bytes-missing", format!("{progress} at its end")))
+        }
+        Arrival::Clean => Some(Fault::new("bytes-changed", format!("{progress}: more than were sent"))),
+        Arrival::Reset if reader_ended_first => Some(Fault::new("half-close-became-close", progress)),
+        Arrival::Reset => Some(Fault::new("end-became-reset", progress)),
+        Arrival::Open if reader_has_closed && seen.received == sent.sent => None,
+        Arrival::Open if sent.cut_at.is_some_and(|at| at != "its end") && seen.received == sent.sent => {
+            // Nothing of its own is missing: it waited for the other direction.
+            None
+        }
+        Arrival::Open if seen.received == sent.sent => Some(Fault::new("end-not-passed", progress)),
+        Arrival::Open => {
+            let at = sent.cut_at.map_or_else(String::new, |at| format!("; the writer was at {at}"));
+            Some(Fault::new("stuck", progress + &at))
+        }
+    }
+}
+
+/// Whether what is missing was cut off by the end of the other direction: the writer was told, or it had waited for that
+/// end before it wrote what did not arrive.
+fn was_to_follow(writer: &Side, sent: &Outcome, seen: &Outcome) -> bool {
+    let before = writer.steps.iter().take_while(|step| **step != Step::UntilEnd);
+    let before: u64 = before.map(|step| if let Step::Write(bytes) = step { *bytes as u64 } else { 0 }).sum();
+    sent.write_error.is_some() || (writer.steps.contains(&Step::UntilEnd) && seen.received <= before)
+}
+
+/// A write that failed though the reader had done nothing to make it fail.
+fn failed_write(sent: &Outcome, reader: &Side, seen: &Outcome, direction: &str) -> Option<Fault> {
+    let error = sent.write_error?;
+    if reader.last == Last::Reset {
+        return None;
+    }
+    let detail = format!("{direction}: after {} bytes: {error}", sent.sent);
+    let name = if reader.steps.contains(&Step::HalfClose) { "half-close-became-close" } else { "broken-off" };
+    // A reader that failed itself saw the same break.
+    (seen.arrival != Arrival::Reset || name != "broken-off").then(|| Fault::new(name, detail))
+}
+
+fn not_held(writer: &Side, bytes: u64, direction: &str) -> Fault {
+    if writer.steps.contains(&Step::Pour) {
+        return Fault::new("reset-not-passed", format!("{direction}: {bytes} bytes were taken after the reset"));
+    }
+    Fault::new("not-held-back", format!("{direction}: {bytes} bytes were on the way"))
+}

@@ -1,0 +1,317 @@
+//! Runs schedules: makes their connections, has both ends play, and judges.
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc as std_mpsc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::task::{JoinHandle, LocalSet};
+use tokio::time;
+
+use super::behaviour::Behaviour;
+use super::end::{self, Outcome};
+use super::exchange::{End, Exchange};
+use super::judge::{self, Fault};
+use super::origin::{Order, TOKEN_BYTES};
+use super::plan::{Connection, Last, Plan};
+use super::stream::Stream;
+use super::way::{Entrance, Refusal};
+
+/// What came of a schedule.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    pub(super) seed: u64,
+    pub(super) behaviour: Behaviour,
+    /// None if the behaviour does not apply.
+    pub(super) faults: Option<Vec<Fault>>,
+}
+
+/// Everything that the schedules have in common.
+#[derive(Debug)]
+pub(super) struct Runner {
+    pub(super) entrance: Entrance,
+    pub(super) orders: mpsc::UnboundedSender<Order>,
+    /// A listener each; whoever makes a connection holds it until that has arrived.
+    pub(super) gates: Vec<(SocketAddr, Mutex<()>)>,
+    pub(super) refusing: SocketAddr,
+    /// A schedule on which nothing moves for so long is stuck.
+    pub(super) patience: Duration,
+    pub(super) held_bytes_max: u64,
+}
+
+/// Between two looks at whether anything moves.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long a connection that was reset at once may take to arrive at the server, if it does.
+const STRAY_PATIENCE: Duration = Duration::from_millis(100);
+
+impl Runner {
+    /// Runs `schedules` with so many jobs at a time, until all are done or `stop` is set.
+    pub(super) fn run(
+        self,
+        jobs: usize,
+        schedules: Vec<u64>,
+        stop: Arc<AtomicBool>,
+        verdicts: std_mpsc::Sender<Verdict>,
+    ) {
+        let runtime = super::runtime();
+        let runner = Rc::new(self);
+        let next = Rc::new(Cell::new(0));
+        let schedules = Rc::new(schedules);
+        LocalSet::new().block_on(&runtime, async {
+            let job = |slot: usize| {
+                let (runner, next, schedules) = (runner.clone(), next.clone(), schedules.clone());
+                let (stop, verdicts) = (stop.clone(), verdicts.clone());
+                async move {
+                    while let Some(&seed) = schedules.get(next.replace(next.get() + 1)) {
+                        if stop.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        let verdict = runner.schedule(slot % runner.gates.len(), seed).await;
+                        // The receiver goes only once it has what it wants.
+                        if verdicts.send(verdict).is_err() {
+                            return;
+                        }
+                    }
+                }
+            };
+            let jobs: Vec<_> = (0..jobs).map(job).collect();
+            join_all(jobs).await;
+        });
+    }
+
+    async fn schedule(self: &Rc<Self>, gate: usize, seed: u64) -> Verdict {
+        let plan = Arc::new(Plan::new(seed));
+        let behaviour = plan.behaviour;
+        let faults = if !behaviour.applies_to(self.entrance.way) {
+            None
+        } else if behaviour == Behaviour::Refused {
+            Some(self.refused().await)
+        } else {
+            Some(self.play(gate, &plan).await)
+        };
+        Verdict { seed, behaviour, faults }
+    }
+
+    async fn play(self: &Rc<Self>, gate: usize, plan: &Arc<Plan>) -> Vec<Fault> {
+        let count = plan.connections.len();
+        let exchanges: Vec<Arc<Exchange>> =
+            (0..count).map(|index| Arc::new(Exchange::new(plan.seed, index, count, self.held_bytes_max))).collect();
+        let mut calls: Vec<Option<Call>> = Vec::new();
+        let mut faults = Vec::new();
+        for (exchange, connection) in exchanges.iter().zip(&plan.connections) {
+            let stalled = &exchanges[0];
+            if connection.waits && self.unless_stuck(&exchanges, stalled.held.given()).await.is_none() {
+                break;
+            }
+            match self.open(gate, plan, exchange.clone()).await {
+                Ok(call) => calls.push(call),
+                Err(fault) if connection.waits => {
+                    faults.push(Fault::new("other-connection-blocked", fault.detail));
+                    break;
+                }
+                Err(fault) => {
+                    faults.push(fault);
+                    break;
+                }
+            }
+            if connection.waits {
+                if let Some(call) = calls.last_mut().and_then(Option::as_mut)
+                    && self.unless_stuck(&exchanges, call.outcomes()).await.is_none()
+                {
+                    let detail = "the connection beside the stalled one did not end";
+                    faults.push(Fault::new("other-connection-blocked", detail));
+                } else if self.unless_stuck(&exchanges, stalled.other_way.given()).await.is_none() {
+                    let detail = "the bytes that the stalled reader wrote did not arrive";
+                    faults.push(Fault::new("other-direction-blocked", detail));
+                }
+                stalled.released.give();
+            }
+        }
+        if calls.len() == count {
+            let all = async {
+                for call in calls.iter_mut().flatten() {
+                    call.outcomes().await;
+                }
+            };
+            // If it is stuck, what its ends had seen tells where.
+            let _ = self.unless_stuck(&exchanges, all).await;
+        }
+        for exchange in &exchanges {
+            exchange.abort.give();
+        }
+        for (call, connection) in calls.into_iter().zip(&plan.connections) {
+            // One that never arrived at the server has nothing to be judged by.
+            let Some(mut call) = call else { continue };
+            call.outcomes().await;
+            if let (Some(client), Some(server)) = (&call.client_saw, &call.server_saw)
+                && faults.is_empty()
+            {
+                faults = judge::judge(connection, client, server);
+            }
+        }
+        faults
+    }
+
+    /// Makes a connection through the proxy and has both its ends play. None if it never arrived, and need not.
+    async fn open(
+        self: &Rc<Self>,
+        gate: usize,
+        plan: &Arc<Plan>,
+        exchange: Arc<Exchange>,
+    ) -> Result<Option<Call>, Fault> {
+        let (server, lock) = &self.gates[gate];
+        let lock = lock.lock().await;
+        let connection: &Connection = &plan.connections[exchange.connection];
+        let mut early = vec![0; connection.early];
+        Stream::new(plan.seed, exchange.connection, End::Client as usize).fill(0, &mut early);
+        let ((accepted, arrived), (done, server_done)) = (oneshot::channel(), oneshot::channel());
+        let order = Order::Play { gate, plan: plan.clone(), exchange: exchange.clone(), accepted, done };
+        self.orders.send(order).expect("the server's thread outlives this one");
+        let connected = time::timeout(self.patience, self.entrance.connect(*server, &early)).await;
+        let fault = |detail: String| Fault::new("no-connection", detail);
+        let failed = match connected {
+            Ok(Ok((stream, came))) => {
+                let client = self.client(plan.clone(), exchange.clone(), stream, came);
+                let may_never_arrive = plan.behaviour.may_never_arrive(self.entrance.way);
+                let patience = if may_never_arrive { STRAY_PATIENCE } else { self.patience };
+                if let Ok(Ok(())) = time::timeout(patience, arrived).await {
+                    let call =
+                        Call { client: Some(client), server: Some(server_done), client_saw: None, server_saw: None };
+                    return Ok(Some(call));
+                }
+                exchange.abort.give();
+                if may_never_arrive { None } else { Some(fault("no connection arrived at the server".to_owned())) }
+            }
+            // A server that resets may do so before the client's side of the connection is complete: then the client sees
+            // the reset, or a refusal, and in both cases no clean connection.
+            Ok(Err(Refusal::Reset | Refusal::Answered(_))) if connection.server.last == Last::Reset => {
+                match self.unless_stuck(slice::from_ref(&exchange), arrived).await {
+                    Some(Ok(())) => None,
+                    _ => Some(fault("no connection arrived at the server".to_owned())),
+                }
+            }
+            Ok(Err(Refusal::Answered(answer))) => Some(fault(format!("the proxy refused: {answer}"))),
+            Ok(Err(Refusal::Reset)) => Some(fault("the connection was reset".to_owned())),
+            Ok(Err(Refusal::Failed(reason))) => Some(fault(reason)),
+            Err(_) => Some(fault(format!("no answer from the proxy for {:?}", self.patience))),
+        };
+        exchange.abort.give();
+        // Nobody waits for a connection at this listener any more; one that comes nevertheless is none of the next schedule's.
+        let _ = server_done.await;
+        self.flush(gate, plan.seed).await;
+        drop(lock);
+        failed.map_or(Ok(None), Err)
+    }
+
+    fn client(
+        &self,
+        plan: Arc<Plan>,
+        exchange: Arc<Exchange>,
+        stream: TcpStream,
+        came: Vec<u8>,
+    ) -> JoinHandle<Outcome> {
+        tokio::task::spawn_local(async move {
+            let connection = &plan.connections[exchange.connection];
+            end::play(stream, connection.early, came, &connection.client, End::Client, &exchange).await
+        })
+    }
+
+    /// Sends a connection that can be told from all others, and waits until it has arrived.
+    async fn flush(&self, gate: usize, seed: u64) {
+        let mut token = [0; TOKEN_BYTES];
+        Stream::new(seed, usize::MAX / 4, 0).fill(0, &mut token);
+        let (done, arrived) = oneshot::channel();
+        self.orders.send(Order::Flush { gate, token, done }).expect("the server's thread outlives this one");
+        let through = async {
+            let (stream, _) = self.entrance.connect(self.gates[gate].0, &[]).await.ok()?;
+            stream.writable().await.ok()?;
+            stream.try_write(&token).ok()?;
+            arrived.await.ok()
+        };
+        // A proxy that does not get even this through fails the next schedule as well.
+        let _ = time::timeout(self.patience, through).await;
+    }
+
+    /// A connection to where nobody listens.
+    async fn refused(&self) -> Vec<Fault> {
+        let fault = |name: &'static str, detail: &str| vec![Fault::new(name, detail)];
+        let stream = match time::timeout(self.patience, self.entrance.connect(self.refusing, &[])).await {
+            Err(_) => return fault("refusal-not-passed", "no answer from the proxy"),
+            Ok(Err(Refusal::Answered(_))) => return Vec::new(),
+            // Where the proxy does not speak, the connection itself is refused.
+            Ok(Err(Refusal::Failed(_) | Refusal::Reset)) if self.entrance.proxy.is_none() => return Vec::new(),
+            // A proxy that speaks is to say why.
+            Ok(Err(Refusal::Reset)) => {
+                return fault("refusal-not-passed", "the connection was reset without an answer");
+            }
+            Ok(Err(Refusal::Failed(reason))) => return fault("refusal-not-passed", &reason),
+            Ok(Ok(_)) if self.entrance.proxy.is_some() => {
+                return fault("refusal-not-passed", "the proxy said that it was connected");
+            }
+            Ok(Ok((stream, _))) => stream,
+        };
+        let mut came = Vec::new();
+        match time::timeout(self.patience, super::way::read_some(&stream, &mut came, 1)).await {
+            Err(_) => fault("refusal-not-passed", "the connection stayed open"),
+            Ok(Ok(0)) => fault("refusal-became-end", "the connection ended properly"),
+            Ok(Ok(_)) => fault("bytes-changed", "bytes came from a server that is not there"),
+            Ok(Err(_)) => Vec::new(),
+        }
+    }
+
+    /// Waits for `what`, for as long as anything moves.
+    async fn unless_stuck<T>(&self, exchanges: &[Arc<Exchange>], what: impl Future<Output = T>) -> Option<T> {
+        let stuck = async {
+            let progress = || exchanges.iter().map(|exchange| exchange.progress()).sum::<u64>();
+            let mut before = progress();
+            let mut still = Duration::ZERO;
+            while still < self.patience {
+                time::sleep(LOOK_EVERY).await;
+                let now = progress();
+                still = if now == before { still + LOOK_EVERY } else { Duration::ZERO };
+                before = now;
+            }
+        };
+        tokio::select! {
+            biased;
+            done = what => Some(done),
+            () = stuck => None,
+        }
+    }
+}
+
+/// A connection whose ends play.
+#[derive(Debug)]
+struct Call {
+    client: Option<JoinHandle<Outcome>>,
+    server: Option<oneshot::Receiver<Outcome>>,
+    client_saw: Option<Outcome>,
+    server_saw: Option<Outcome>,
+}
+
+impl Call {
+    /// Waits until both ends have left. Given up in between, it can be waited for again.
+    async fn outcomes(&mut self) {
+        if let Some(client) = &mut self.client {
+            self.client_saw = Some(client.await.expect("an end that plays does not panic"));
+            self.client = None;
+        }
+        if let Some(server) = &mut self.server {
+            self.server_saw = server.await.ok();
+            self.server = None;
+        }
+    }
+}
+
+async fn join_all(futures: Vec<impl Future<Output = ()> + 'static>) {
+    let tasks: Vec<JoinHandle<()>> = futures.into_iter().map(tokio::task::spawn_local).collect();
+    for task in tasks {
+        task.await.expect("a job does not panic");
+    }
+}
