@@ -62,6 +62,21 @@ const SCENARIO: &str = r#"
     delay = "10ms"
     modem_buffer = "9KB"
     lan = "19Mbit/s"
+    [nodes.neighbour]
+    personality = "linux"
+    [links.modem]
+    kind = "docsis"
+    between = ["head", "neighbour"]
+    delay = "100us"
+    modem = { down_rate = "3Mbit/s", down_granularity = "8ms", up_rate = "512kbit/s", up_buffer = "8KB" }
+    [flows.e]
+    from = "near"
+    to = "neighbour"
+    bytes = "1MB"
+    [flows.u]
+    from = "neighbour"
+    to = "far"
+    bytes = "500KB"
     [flows.a]
     from = "near"
     to = "pc"
@@ -206,7 +221,7 @@ fn a_world_and_the_reactor_deliver_the_same_packets_at_the_same_times() {
 
     assert!(sent.len() > 10_000, "{} packets are a trace worth comparing", sent.len());
     for (direction, row) in network.ways().iter().zip(&outcome.links) {
-        let stats = direction.piece.stats();
+        let stats = direction.stats();
         assert_eq!((direction.link, &*direction.direction), (&*row.link, &*row.direction));
         assert_eq!(
             (stats.arrived, stats.dropped, stats.lost, stats.queued_max),

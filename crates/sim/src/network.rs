@@ -3,19 +3,21 @@
 
 mod parts;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use headend_engine::cable::docsis::{self, Docsis};
 use headend_engine::cable::{self, Cable};
 use headend_engine::graph::Graph;
 use headend_engine::link::{Discard, Link, Stats};
 use headend_engine::node::{Node, Port, Step};
 use headend_engine::packet::Packet;
 use headend_engine::time::Time;
+use headend_engine::units::Bytes;
 
 use crate::results::LinkRow;
 use crate::router::{Router, Routes};
-use crate::scenario::{LinkKind, NodeKind, Scenario};
+use crate::scenario::{DocsisChannel, LinkKind, NodeKind, Scenario};
 
 /// Links and routers, wired, and in each host's place an `H` and in each proxy's a `P`; or, if there is [`Nobody`], a port
 /// that faces outside in a host's place and a router in a proxy's.
@@ -49,6 +51,8 @@ pub enum Piece<H, P> {
     Link(Link),
     /// A cable path, both directions.
     Cable(Box<Cable>),
+    /// A DOCSIS channel and its modems, both directions.
+    Docsis(Box<Docsis>),
     /// Who sends and receives.
     Host(H),
     /// Passes packets on.
@@ -71,6 +75,8 @@ pub(crate) enum Place {
     /// The two directions of a plain link, from the first node of `between` and back.
     Plain([usize; 2]),
     Cable(usize),
+    /// A channel, and which of its modems.
+    Docsis(usize, usize),
 }
 
 /// One direction of a link of the scenario.
@@ -80,8 +86,40 @@ pub struct Way<'a> {
     pub link: &'a str,
     /// `a->b`, or which of a cable's links.
     pub direction: String,
-    /// It.
-    pub piece: &'a Link,
+    piece: Carrier<'a>,
+}
+
+/// What carries one direction.
+#[derive(Clone, Copy, Debug)]
+enum Carrier<'a> {
+    Link(&'a Link),
+    Modem(&'a Docsis, usize, docsis::Way),
+}
+
+impl<'a> Way<'a> {
+    /// What it has counted.
+    pub fn stats(&self) -> Stats {
+        match self.piece {
+            Carrier::Link(link) => link.stats(),
+            Carrier::Modem(docsis, modem, way) => docsis.stats(modem, way),
+        }
+    }
+
+    /// Packets and bytes that wait; with a modem, those on their way too.
+    pub fn backlog(&self) -> (u64, Bytes) {
+        match self.piece {
+            Carrier::Link(link) => link.backlog(),
+            Carrier::Modem(docsis, modem, way) => docsis.backlog(modem, way),
+        }
+    }
+
+    /// The packets that did not get through since a record began.
+    pub fn discards(&self) -> &'a [Discard] {
+        match self.piece {
+            Carrier::Link(link) => link.discards(),
+            Carrier::Modem(docsis, modem, way) => docsis.discards(modem, way),
+        }
+    }
 }
 
 impl Network {
@@ -164,11 +202,18 @@ impl<H: Node, P: Node> Network<H, P> {
                     Piece::Link(link) => link,
                     _ => unreachable!("a plain link is two links"),
                 });
+                let pieces = pieces.map(Carrier::Link);
                 self.directions(link).into_iter().zip(pieces).map(|(name, piece)| way(name, piece)).collect()
             }
             Place::Cable(piece) => {
                 let Piece::Cable(cable) = &self.graph.nodes()[piece] else { unreachable!("a cable is a cable") };
-                cable::LINKS.into_iter().zip(cable.links()).map(|(name, piece)| way(name.to_owned(), piece)).collect()
+                let pieces = cable.links().map(Carrier::Link);
+                cable::LINKS.into_iter().zip(pieces).map(|(name, piece)| way(name.to_owned(), piece)).collect()
+            }
+            Place::Docsis(piece, modem) => {
+                let Piece::Docsis(docsis) = &self.graph.nodes()[piece] else { unreachable!("a channel is a channel") };
+                let pieces = DOCSIS_WAYS.map(|way| Carrier::Modem(docsis, modem, way));
+                self.directions(link).into_iter().zip(pieces).map(|(name, piece)| way(name, piece)).collect()
             }
         }
     }
@@ -203,15 +248,24 @@ impl<H: Node, P: Node> Network<H, P> {
                 let stats = cable.links_mut().map(|link| link.close_books(end));
                 cable::LINKS.into_iter().map(str::to_owned).zip(stats).collect()
             }
+            Place::Docsis(piece, modem) => {
+                let directions = self.directions(link);
+                let Piece::Docsis(docsis) = self.graph.node_mut(piece) else { unreachable!("a channel is a channel") };
+                let stats = DOCSIS_WAYS.map(|way| docsis.close_books(modem, way, end));
+                directions.into_iter().zip(stats).collect()
+            }
         }
     }
 
-    /// The names of the two directions of a plain link.
+    /// The names of the two directions of a plain or docsis link.
     fn directions(&self, link: usize) -> [String; 2] {
         let [a, b] = self.links[link].between.map(|node| self.nodes[node].as_str());
         [format!("{a}->{b}"), format!("{b}->{a}")]
     }
 }
+
+/// In the order of a link's directions: the headend is the first of its nodes.
+const DOCSIS_WAYS: [docsis::Way; 2] = [docsis::Way::Down, docsis::Way::Up];
 
 fn link_row(link: &Arc<str>, direction: String, stats: &Stats) -> LinkRow {
     LinkRow {
@@ -304,7 +358,10 @@ fn wire<H: Node, P: Node>(
 ) -> Vec<WiredLink> {
     let mut next_port = vec![0; scenario.nodes.len()];
     let mut wired = Vec::new();
-    for link in &scenario.links {
+    let mut channels = parts::docsis(scenario, seed, record_discards);
+    // By the link that has the channel: its piece, and modems wired so far.
+    let mut modems: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+    for (number, link) in scenario.links.iter().enumerate() {
         let [a, b] = link.between.map(|node| {
             next_port[node] += 1;
             (node, Port(next_port[node] - 1))
@@ -334,6 +391,22 @@ fn wire<H: Node, P: Node>(
                 }
                 Place::Cable(index)
             }
+            LinkKind::Docsis(spec) => {
+                let owner = match spec.channel {
+                    DocsisChannel::Own(_) => number,
+                    DocsisChannel::Of(owner) => owner,
+                };
+                let (index, modem) = *modems.entry(owner).or_insert_with(|| {
+                    let channel = channels.remove(&owner).expect("every channel was made");
+                    (graph.add(Piece::Docsis(Box::new(channel))), 0)
+                });
+                modems.insert(owner, (index, modem + 1));
+                for (node, side) in [(a, Docsis::headend_port(modem)), (b, Docsis::subscriber_port(modem))] {
+                    graph.wire(node.0, node.1, index, side);
+                    graph.wire(index, side, node.0, node.1);
+                }
+                Place::Docsis(index, modem)
+            }
         };
         wired.push(WiredLink { name: link.name.as_str().into(), between: link.between, place });
     }
@@ -355,6 +428,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
         match self {
             Piece::Link(link) => link.receive(now, port, packet),
             Piece::Cable(cable) => cable.receive(now, port, packet),
+            Piece::Docsis(docsis) => docsis.receive(now, port, packet),
             Piece::Host(host) => host.receive(now, port, packet),
             Piece::Router(router) => router.receive(now, port, packet),
             Piece::Proxy(proxy) => proxy.receive(now, port, packet),
@@ -365,6 +439,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
         match self {
             Piece::Link(link) => link.poll(now),
             Piece::Cable(cable) => cable.poll(now),
+            Piece::Docsis(docsis) => docsis.poll(now),
             Piece::Host(host) => host.poll(now),
             Piece::Router(router) => router.poll(now),
             Piece::Proxy(proxy) => proxy.poll(now),
@@ -375,7 +450,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
         match self {
             Piece::Link(link) => link.quiet_until(now),
             Piece::Host(host) => host.quiet_until(now),
-            Piece::Cable(_) | Piece::Router(_) | Piece::Proxy(_) => None,
+            Piece::Cable(_) | Piece::Docsis(_) | Piece::Router(_) | Piece::Proxy(_) => None,
         }
     }
 
@@ -383,7 +458,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
         match self {
             Piece::Router(router) => router.through(port, packet),
             Piece::Proxy(proxy) => proxy.through(port, packet),
-            Piece::Link(_) | Piece::Cable(_) | Piece::Host(_) => None,
+            Piece::Link(_) | Piece::Cable(_) | Piece::Docsis(_) | Piece::Host(_) => None,
         }
     }
 
@@ -391,6 +466,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
         match self {
             Piece::Link(link) => link.take_discards(into),
             Piece::Cable(cable) => cable.take_discards(into),
+            Piece::Docsis(docsis) => docsis.take_discards(into),
             Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) => {}
         }
     }

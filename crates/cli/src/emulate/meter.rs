@@ -37,8 +37,8 @@ struct Counts {
 impl Sample {
     pub(super) fn of(network: &Network, report: &Report, is_urgent: bool) -> Sample {
         let counts = |way: &headend_sim::network::Way<'_>| {
-            let Stats { arrived, delivered, delivered_bytes, dropped, lost, .. } = way.piece.stats();
-            let (queued, queued_bytes) = way.piece.backlog();
+            let Stats { arrived, delivered, delivered_bytes, dropped, lost, .. } = way.stats();
+            let (queued, queued_bytes) = way.backlog();
             Counts { arrived, delivered, delivered_bytes, dropped, lost, queued, queued_bytes: queued_bytes.get() }
         };
         Sample { ways: network.ways().iter().map(counts).collect(), report: report.clone(), is_urgent }

@@ -1,6 +1,9 @@
 //! From what a scenario says of a link to the engine's parts. Every generator is named after what draws from it, so
 //! that adding an unrelated link changes no draw.
 
+use std::collections::BTreeMap;
+
+use headend_engine::cable::docsis::{Docsis, Drawing};
 use headend_engine::cable::{Cable, Capacity, Config};
 use headend_engine::link::Link;
 use headend_engine::link::loss::{self, Bernoulli, Bit, GilbertElliott, List, Loss};
@@ -9,7 +12,7 @@ use headend_engine::link::service::{self, Constant, Opportunities, Service};
 use headend_engine::rng::Rng;
 use headend_engine::units::Bytes;
 
-use crate::scenario::{self, Direction, LossSpec, QueueSpec, RateSpec};
+use crate::scenario::{self, Direction, DocsisChannel, LinkKind, LossSpec, QueueSpec, RateSpec, Scenario};
 
 /// One direction of a plain link; its losses draw under `loss_name`.
 pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str) -> Link {
@@ -45,6 +48,35 @@ pub(super) fn cable(spec: &scenario::Cable, seed: u64, name: &str) -> Cable {
         down_queue: queue(spec.down.queue),
         up_queue: queue(spec.up.queue),
     })
+}
+
+/// The DOCSIS channels, each by the index of the link that brings it, with the modems on it in the order of the links.
+pub(super) fn docsis(scenario: &Scenario, seed: u64, record_discards: bool) -> BTreeMap<usize, Docsis> {
+    let mut modems: BTreeMap<usize, Vec<Drawing>> = BTreeMap::new();
+    for (number, link) in scenario.links.iter().enumerate() {
+        let LinkKind::Docsis(spec) = &link.kind else { continue };
+        let owner = match spec.channel {
+            DocsisChannel::Own(_) => number,
+            DocsisChannel::Of(owner) => owner,
+        };
+        let rng = Rng::named(seed, &format!("links/{}/backoff", link.name));
+        modems.entry(owner).or_default().push((spec.modem.clone(), rng));
+    }
+    let channel = |owner: usize| match &scenario.links[owner].kind {
+        LinkKind::Docsis(spec) => match &spec.channel {
+            DocsisChannel::Own(channel) => channel.clone(),
+            DocsisChannel::Of(_) => unreachable!("who shares a channel does so with its owner"),
+        },
+        _ => unreachable!("who shares a channel does so with a modem"),
+    };
+    let made = modems.into_iter().map(|(owner, modems)| {
+        let mut docsis = Docsis::new(channel(owner), modems).expect("the channel was checked when it was read");
+        if record_discards {
+            docsis.record_discards();
+        }
+        (owner, docsis)
+    });
+    made.collect()
 }
 
 fn queue(spec: QueueSpec) -> DropTail {

@@ -90,5 +90,5 @@ fn what_links_discard_can_be_taken_and_the_links_have_names() {
     let ways = network.ways();
     let names: Vec<String> = ways.iter().map(|way| format!("{} {}", way.link, way.direction)).collect();
     assert_eq!(names, ["ar a->r", "ar r->a", "rb r->b", "rb b->r", "cd c->d", "cd d->c"]);
-    assert_eq!((ways[2].piece.stats().dropped, ways[2].piece.stats().delivered), (2, 2));
+    assert_eq!((ways[2].stats().dropped, ways[2].stats().delivered), (2, 2));
 }

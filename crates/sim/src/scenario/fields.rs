@@ -237,19 +237,21 @@ pub static PERSONALITY: Shape = Shape { name: "personality", tag: None, fields: 
 pub static LINK: Shape = Shape { name: "link", tag: Some("kind"), fields: || LINK_FIELDS };
 const PLAIN: &[&str] = &["plain"];
 const CABLE: &[&str] = &["cable"];
+const DOCSIS: &[&str] = &["docsis"];
 const LINK_FIELDS: &[Field] = &[
     field(
         "kind",
-        Kind::Choice(|| vec!["plain", "cable"]),
+        Kind::Choice(|| vec!["plain", "cable", "docsis"]),
         Is("plain"),
         "A plain link is a queue, a rate, losses and a delay in each direction. A cable link is the papers' path: \
-         two channels, a modem with a buffer and an Ethernet behind it.",
+         two channels, a modem with a buffer and an Ethernet behind it. A docsis link is a modem that asks its headend for \
+         each burst, alone on its channel or with others.",
     ),
     field(
         "between",
         Kind::Pair,
         Required,
-        "The two nodes it joins. The first is the headend's side of a cable link; the second the subscriber's.",
+        "The two nodes it joins. The first is the headend's side of a cable or docsis link; the second the subscriber's.",
     ),
     field_of(PLAIN, "rate", Kind::Service, Required, "How fast packets are served, from the first node to the second."),
     field("delay", DELAY, Is("0s"), "Propagation one way, the same in each direction."),
@@ -272,6 +274,22 @@ const LINK_FIELDS: &[Field] = &[
         "The modem's buffer towards the Ethernet; the packet in transmission is counted. What does not fit is dropped.",
     ),
     field_of(CABLE, "lan", Kind::Rate, Is("10Mbit/s"), "The Ethernet between modem and subscriber, each direction."),
+    field_of(
+        DOCSIS,
+        "shares",
+        Kind::Text,
+        Is(""),
+        "The docsis link on whose channel this modem is, too; its `channel` and `delay` hold. Empty: this link has a \
+         channel of its own.",
+    ),
+    field_of(
+        DOCSIS,
+        "channel",
+        Kind::Table(&DOCSIS_CHANNEL),
+        Is("{}"),
+        "The channels, and how the headend hands them out.",
+    ),
+    field_of(DOCSIS, "modem", Kind::Table(&MODEM), Is("{}"), "The modem and what its subscriber may use."),
 ];
 
 /// The other direction of a plain link.
@@ -294,6 +312,85 @@ const CHANNEL_FIELDS: &[Field] = &[
         "How much may wait before the channel; the packet in service is not counted.",
     ),
     field("loss", Kind::Loss, Is("0%"), "Packets lost on the channel, after service."),
+];
+
+/// The channels of a docsis link.
+pub static DOCSIS_CHANNEL: Shape = Shape { name: "docsis-channel", tag: None, fields: || DOCSIS_CHANNEL_FIELDS };
+const EXPONENT: Kind = Kind::Count { min: 0, max: 15 };
+const DOCSIS_CHANNEL_FIELDS: &[Field] = &[
+    field("down", Kind::Rate, Is("26.97Mbit/s"), "The downstream channel, which all modems share: 64-QAM in 6 MHz."),
+    field(
+        "interleaving",
+        DELAY,
+        Is("980us"),
+        "What interleaving adds to the downstream channel's delay, for data and MAPs alike: 64-QAM and a depth of 32.",
+    ),
+    field(
+        "symbols",
+        Kind::Count { min: 160_000, max: 2_560_000 },
+        Is("1280000"),
+        "Symbols per second of the upstream channel: 160,000 times 1, 2, 4, 8 or 16.",
+    ),
+    field("modulation", Kind::Choice(|| vec!["qpsk", "16qam"]), Is("qpsk"), "2 or 4 bits in an upstream symbol."),
+    field(
+        "slot_ticks",
+        Kind::Count { min: 2, max: 128 },
+        Is("8"),
+        "A mini-slot, in ticks of 6.25 us: a power of two. With the other defaults it carries 16 bytes.",
+    ),
+    field("map_interval", DELAY, Is("2ms"), "From one MAP to the next; whole mini-slots."),
+    field(
+        "look_ahead",
+        DELAY,
+        Is("4ms"),
+        "From a MAP's departure to the first mini-slot that it describes; whole mini-slots.",
+    ),
+    field("processing", DELAY, Is("0s"), "From the end of a request until a MAP can have the grant."),
+    field(
+        "opportunities",
+        Kind::Count { min: 0, max: 1_000 },
+        Is("2"),
+        "Request opportunities at the start of each MAP that has room.",
+    ),
+    field("fill", Kind::Flag, Is("true"), "Mini-slots that nobody was granted are request opportunities too."),
+    field(
+        "backoff_start",
+        EXPONENT,
+        Is("0"),
+        "A first request waits for one of so many opportunities, as a power of two.",
+    ),
+    field("backoff_end", EXPONENT, Is("4"), "The window doubles with every request lost, up to this power of two."),
+    field(
+        "access",
+        Kind::Choice(|| vec!["contention", "polled", "free"]),
+        Is("contention"),
+        "`contention`: modems share the request opportunities. `polled`: they have them in turn. `free`: nobody asks, and \
+         what comes is sent when the channel is free; no such modem exists.",
+    ),
+];
+
+/// The modem of a docsis link.
+pub static MODEM: Shape = Shape { name: "modem", tag: None, fields: || MODEM_FIELDS };
+const CALENDAR: &str = "What must wait for its tokens is released at the next multiple of this; `\"0s\"`: at once.";
+const BUCKET: Kind = Kind::Size { min: 1, max: SIZE_BYTES_MAX };
+const MODEM_FIELDS: &[Field] = &[
+    field(
+        "down_rate",
+        Kind::Rate,
+        Follows("the channel's"),
+        "The downstream rate, of Ethernet frames, by a token bucket.",
+    ),
+    field("down_burst", BUCKET, Is("1522B"), "That bucket."),
+    field("down_granularity", DELAY, Is("0s"), CALENDAR),
+    field("down_delay_max", DELAY, Is("512ms"), "A packet that would wait longer for its tokens is dropped."),
+    field("up_rate", Kind::Rate, Follows("the channel's"), "The rate of the frames that the headend grants, likewise."),
+    field("up_burst", BUCKET, Is("1522B"), "That bucket."),
+    field("up_granularity", DELAY, Is("0s"), CALENDAR),
+    field("up_buffer", Kind::SizeOr("unlimited"), Is("unlimited"), "The modem's buffer for what waits to be sent."),
+    field("burst_max", BUCKET, Is("1600B"), "The largest burst, with its MAC headers. A single packet may be longer."),
+    field("piggyback", Kind::Flag, Is("true"), "A burst asks for the next."),
+    field("concatenation", Kind::Flag, Is("true"), "A burst carries several packets."),
+    field("fragmentation", Kind::Flag, Is("false"), "The modem asks for more than a burst, and gets it in several."),
 ];
 
 /// A loss that a single probability does not say.
@@ -407,6 +504,8 @@ pub static ALL: &[(&str, &Shape)] = &[
     ("links", &LINK),
     ("back", &BACK),
     ("down and up", &CHANNEL),
+    ("channel", &DOCSIS_CHANNEL),
+    ("modem", &MODEM),
     ("loss", &LOSS),
     ("rate", &RATE),
     ("flows", &FLOW),

@@ -24,8 +24,8 @@ use headend_engine::time::Duration;
 pub use document::{Document, FILE_BYTES_MAX};
 pub use error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
 pub use model::{
-    Cable, Channel, Direction, Flow, FlowKind, Link, LinkKind, LossSpec, Node, NodeKind, Proxy, QueueSpec, RateSpec,
-    Tcp,
+    Cable, Channel, Direction, Docsis, DocsisChannel, Flow, FlowKind, Link, LinkKind, LossSpec, Node, NodeKind, Proxy,
+    QueueSpec, RateSpec, Tcp,
 };
 
 /// A network and a workload, every name resolved and every value checked.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use headend_engine::cable::docsis;
 use headend_engine::relay::Model;
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::{Duration, Time};
@@ -77,6 +78,26 @@ pub enum LinkKind {
     },
     /// The papers' cable path; the headend is the first node of `between`, the subscriber the second.
     Cable(Cable),
+    /// A modem on a DOCSIS channel; the headend is the first node of `between`, the subscriber the second.
+    Docsis(Box<Docsis>),
+}
+
+/// A modem and the channel that it is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Docsis {
+    /// The channel.
+    pub channel: DocsisChannel,
+    /// The modem.
+    pub modem: docsis::Modem,
+}
+
+/// Whose channel a modem is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DocsisChannel {
+    /// One that this link brings.
+    Own(docsis::Channel),
+    /// That of the link with this index, which has one of its own.
+    Of(usize),
 }
 
 /// One direction of a plain link.

@@ -1,5 +1,6 @@
 //! From what is written to what is meant: a document becomes a scenario, or a list of all its mistakes.
 
+mod docsis;
 mod medium;
 
 use std::cell::{Cell, RefCell};
@@ -269,8 +270,10 @@ impl<'a> Reader<'a> {
             names.insert(name, nodes.len());
             nodes.push(self.node(name, section, nodes.last()));
         }
-        let links: Vec<Link> =
-            root.named("links").iter().map(|(name, section)| self.link(name, section, &names)).collect();
+        let link_sections = root.named("links");
+        let mut links: Vec<Link> =
+            link_sections.iter().map(|(name, section)| self.link(name, section, &names)).collect();
+        docsis::find_channels(&mut links, &link_sections);
         self.check_links(&links, &nodes);
         for (number, (node, (_, section))) in nodes.iter_mut().zip(&sections).enumerate() {
             if let NodeKind::Proxy(proxy) = &mut node.kind {
@@ -373,6 +376,7 @@ impl<'a> Reader<'a> {
         let between = self.between(section, names);
         let delay = section.setting("delay").span();
         let kind = match section.tag.as_deref() {
+            Some("docsis") => docsis::link(section, delay),
             Some("cable") => LinkKind::Cable(Cable {
                 down: channel(&section.table_under("down", &fields::CHANNEL)),
                 up: channel(&section.table_under("up", &fields::CHANNEL)),

@@ -1,5 +1,6 @@
 //! Scenarios that read as meant, and mistakes that are answered.
 
+mod docsis;
 mod fuzz;
 mod mistakes;
 mod published;
@@ -59,7 +60,7 @@ fn personality(node: &Node) -> &headend_engine::tcp::personality::Personality {
 fn there(link: &Link) -> &Direction {
     match &link.kind {
         LinkKind::Plain { there, .. } => there,
-        LinkKind::Cable(_) => panic!("{} is a cable", link.name),
+        LinkKind::Cable(_) | LinkKind::Docsis(_) => panic!("{} is a cable", link.name),
     }
 }
 

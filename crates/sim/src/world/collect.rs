@@ -11,7 +11,7 @@ use headend_engine::units::Bytes;
 
 use super::{Between, Instance, World};
 use crate::host::{End, Host};
-use crate::network::{Piece, Way};
+use crate::network::Piece;
 use crate::pcapng::Capture;
 use crate::proxy::{Leg, Proxy};
 use crate::results::{FlowRow, Interner, RunOutcome};
@@ -169,7 +169,7 @@ impl World {
             let log = match &self.network.graph.nodes()[node] {
                 Piece::Host(host) => host.log(),
                 Piece::Proxy(proxy) => proxy.log(),
-                Piece::Link(_) | Piece::Cable(_) | Piece::Router(_) => continue,
+                Piece::Link(_) | Piece::Cable(_) | Piece::Docsis(_) | Piece::Router(_) => continue,
             };
             let place = names.intern(name);
             let mut capture = Capture::new(name, SNAP_LEN);
@@ -179,9 +179,9 @@ impl World {
             }
             captures.push((place, capture));
         }
-        for Way { link, direction, piece } in self.network.ways() {
-            let place = names.intern(&format!("{link} {direction}"));
-            events.extend(piece.discards().iter().map(|discard| (place.clone(), event(discard))));
+        for way in self.network.ways() {
+            let place = names.intern(&format!("{} {}", way.link, way.direction));
+            events.extend(way.discards().iter().map(|discard| (place.clone(), event(discard))));
         }
         // Stable, so that what happens at one time stays in the order of nodes, and sending comes before losing.
         events.sort_by_key(|(_, event)| event.time);

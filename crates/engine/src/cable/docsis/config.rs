@@ -14,7 +14,7 @@ pub(super) const MAPPED_SLOTS_MAX: u64 = 4_096;
 pub(super) const RETRIES_MAX: u32 = 16;
 
 /// A channel each way, and how the headend hands out the upstream one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Channel {
     /// Rate of the downstream channel, shared by all modems: 27 Mbit/s with 64-QAM in 6 MHz.
     pub down: Rate,
@@ -59,7 +59,7 @@ pub enum Access {
 }
 
 /// A modem: the subscriber's two service flows, one each way.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Modem {
     /// What the downstream flow is held to; `None` for what the channel gives.
     pub down: Option<Shaping>,

@@ -62,6 +62,9 @@ struct Downstream {
     books: Books,
 }
 
+/// Most modems on a channel: each has two of 65536 ports.
+pub const MODEMS_MAX: usize = 1 << 15;
+
 /// Which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -78,10 +81,10 @@ impl Docsis {
     /// What [`Channel::check`] finds.
     ///
     /// # Panics
-    /// If there are more modems than ports, 32768.
+    /// If there are more than [`MODEMS_MAX`].
     pub fn new(channel: Channel, modems: Vec<Drawing>) -> Result<Docsis, String> {
         channel.check()?;
-        assert!(modems.len() <= 1 << 15, "a modem has two of 65536 ports");
+        assert!(modems.len() <= MODEMS_MAX, "a modem has two of 65536 ports");
         let down = modems
             .iter()
             .map(|(modem, _)| Downstream {
