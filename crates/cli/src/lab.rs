@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
+use headend_host::privilege;
 use headend_host::socket::Memory;
-use headend_host::{personality, privilege};
 use headend_sim::results::Results;
 use headend_sim::scenario::{NodeKind, Point};
 use headend_sim::sweep::{self, Meter, Progress};
@@ -203,7 +203,7 @@ fn unmapped(points: &[Point]) -> Vec<String> {
     let mut lines: Vec<(String, Vec<String>)> = Vec::new();
     for node in points.iter().flat_map(|point| &point.scenario.nodes) {
         let NodeKind::Host { personality, .. } = &node.kind else { continue };
-        for one in personality::map_here(personality).1 {
+        for one in site::unmapped(personality) {
             let text = format!("{} is not as the scenario says: in Linux {}", one.option, one.why);
             match lines.iter_mut().find(|(known, _)| *known == text) {
                 Some((_, nodes)) if nodes.contains(&node.name) => {}

@@ -2,6 +2,8 @@
 //! a failure and 130 for an interruption.
 
 #[cfg(target_os = "linux")]
+mod cc;
+#[cfg(target_os = "linux")]
 mod compare;
 #[cfg(target_os = "linux")]
 mod conform;
@@ -43,6 +45,8 @@ enum Command {
     Compare(compare::Arguments),
     #[cfg(target_os = "linux")]
     Conform(conform::Arguments),
+    #[cfg(target_os = "linux")]
+    Cc(cc::Arguments),
     Check(request::Arguments),
     Size(size::Arguments),
     Personalities(personalities::Arguments),
@@ -68,6 +72,8 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => compare::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Conform(arguments) => conform::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Cc(arguments) => cc::run(&arguments),
         Command::Check(arguments) => request::check(&arguments),
         Command::Size(arguments) => size::run(&arguments),
         Command::Personalities(arguments) => personalities::run(&arguments),

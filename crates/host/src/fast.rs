@@ -56,7 +56,6 @@ mod kernel {
     }
 }
 
-use std::fs;
 use std::io::{Error as IoError, ErrorKind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -162,7 +161,8 @@ pub fn remove(name: &str) -> Result<(), Error> {
     kernel::remove(name)
 }
 
-/// The connections of the calling thread's namespace that FAST controls, under whatever name, and its listening sockets.
+/// The connections of the calling thread's namespace that FAST controls, under whatever name; and the namespace's listening
+/// sockets, whatever controls those.
 pub fn connections() -> Result<Vec<Connection>, Error> {
     kernel::connections()
 }
@@ -263,34 +263,6 @@ fn base_36(mut number: u32) -> String {
     }
 }
 
-/// Makes `name` the default of the calling thread's namespace and returns what it was.
-pub fn make_default(name: &str) -> Result<String, Error> {
-    let before = sysctl::read(DEFAULT_SETTING)?;
-    sysctl::Setting::new(DEFAULT_SETTING, name).apply()?;
-    Ok(before)
-}
-
-/// The namespaces of this machine that can be found: those with a name and those of processes, each once, by its path; the
-/// calling thread's own first.
-pub fn namespaces() -> Vec<std::path::PathBuf> {
-    let mut found: Vec<(std::path::PathBuf, (u64, u64))> = Vec::new();
-    let named = fs::read_dir("/run/netns").into_iter().flatten().flatten().map(|entry| entry.path());
-    let of_processes = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
-        let is_process = entry.file_name().to_str().is_some_and(|name| name.bytes().all(|c| c.is_ascii_digit()));
-        is_process.then(|| entry.path().join("ns/net"))
-    });
-    let own = Path::new("/proc/thread-self/ns/net").to_path_buf();
-    for path in [own].into_iter().chain(named).chain(of_processes) {
-        // A process may end while it is looked at.
-        let Ok(stat) = rustix::fs::stat(&path) else { continue };
-        let identity = (stat.st_dev, stat.st_ino);
-        if found.iter().all(|(_, known)| *known != identity) {
-            found.push((path, identity));
-        }
-    }
-    found.into_iter().map(|(path, _)| path).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -354,18 +326,5 @@ mod tests {
         assert_eq!((base_36(0), base_36(35), base_36(36)), ("0".to_owned(), "z".to_owned(), "10".to_owned()));
         let longest = format!("fast_{}_{}", base_36(1 << 22), base_36(36_u32.pow(4) - 1));
         assert_eq!(check_name(&longest), Ok(()), "{longest}");
-    }
-
-    #[test]
-    fn the_own_namespace_is_found_first_and_once() {
-        let own = fs::metadata("/proc/thread-self/ns/net").map(|it| std::os::unix::fs::MetadataExt::ino(&it)).unwrap();
-        let found = namespaces();
-        let inodes: Vec<u64> = found
-            .iter()
-            .filter_map(|path| fs::metadata(path).ok())
-            .map(|it| std::os::unix::fs::MetadataExt::ino(&it))
-            .collect();
-        assert_eq!(inodes.first(), Some(&own));
-        assert_eq!(inodes.iter().filter(|inode| **inode == own).count(), 1);
     }
 }

@@ -1,6 +1,7 @@
 //! Network namespaces with names, the same that `ip netns` makes and lists: a file under `/run/netns` on which the
 //! namespace is mounted keeps it alive, with or without processes in it.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,6 +17,9 @@ use crate::error::{During, Error};
 
 /// Where namespaces have their names (ip-netns(8)).
 const FOLDER: &str = "/run/netns";
+
+/// The file system of namespaces (linux/magic.h).
+const NSFS_MAGIC: u64 = 0x6e73_6673;
 
 /// A network namespace with a name, opened. Dropping it closes the descriptor; the namespace stays until it is removed.
 #[derive(Debug)]
@@ -50,6 +54,29 @@ impl Namespace {
     pub fn open(name: &str) -> Result<Namespace, Error> {
         let file = File::open(path(name)?).during(|| format!("namespace {name}"))?;
         Ok(Namespace { name: name.to_owned(), file })
+    }
+
+    /// Every namespace of this machine that can be found, each once: the calling thread's own, those with names, and those
+    /// of processes, which are called `/proc/PID/ns/net` here.
+    pub fn all() -> Vec<Namespace> {
+        let named = fs::read_dir(FOLDER).into_iter().flatten().flatten().map(|entry| entry.path());
+        let of_processes = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+            let is_process = entry.file_name().to_str().is_some_and(|name| name.bytes().all(|c| c.is_ascii_digit()));
+            is_process.then(|| entry.path().join("ns/net"))
+        });
+        let own = PathBuf::from("/proc/thread-self/ns/net");
+        let mut seen = BTreeSet::new();
+        let mut all = Vec::new();
+        for path in [own].into_iter().chain(named).chain(of_processes) {
+            // A process may end while it is looked at, and a name may be that of a plain file.
+            let Ok(file) = File::open(&path) else { continue };
+            let is_new = rustix::fs::fstat(&file).is_ok_and(|stat| seen.insert((stat.st_dev, stat.st_ino)));
+            if is_new && rustix::fs::fstatfs(&file).is_ok_and(|it| it.f_type as u64 == NSFS_MAGIC) {
+                let name = path.strip_prefix(FOLDER).unwrap_or(&path).display().to_string();
+                all.push(Namespace { name, file });
+            }
+        }
+        all
     }
 
     /// Its name under `/run/netns`.

@@ -7,6 +7,7 @@ use headend_engine::tcp::personality::{DelayedAck, EraRules, Headers, Personalit
 use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
 
+use crate::fast;
 use crate::route::Metrics;
 use crate::socket::{self, Options, TCP_DELACK_MAX_US, TCP_RTO_MAX_MS, TCP_RTO_MIN_US};
 use crate::sysctl::{self, Setting};
@@ -44,8 +45,14 @@ const DELAYED_ACK_MAX: Duration = Duration::from_millis(200);
 /// IPv4 and TCP headers without options.
 const HEADERS: u64 = 40;
 
-/// Settings for `personality`, and all of it that they do not express.
+/// Settings for `personality`, and all of it that they do not express. Of congestion controls it takes the kernel to have
+/// those that are compiled in or loaded as modules.
 pub fn map(personality: &Personality) -> (Settings, Vec<Unmapped>) {
+    map_with(personality, Err("the kernel has no FAST"))
+}
+
+/// As [`map`], with FAST in the kernel under a name, or why it is not.
+fn map_with(personality: &Personality, fast: Result<&str, &str>) -> (Settings, Vec<Unmapped>) {
     let mut mapping = Mapping {
         settings: Settings {
             sysctls: vec![
@@ -64,13 +71,58 @@ pub fn map(personality: &Personality) -> (Settings, Vec<Unmapped>) {
         },
         unmapped: Vec::new(),
     };
-    mapping.all(personality);
+    mapping.all(personality, fast);
     (mapping.settings, mapping.unmapped)
 }
 
-/// As [`map`], for the kernel that is running: what it is too old to have goes another way, or is not expressed.
+/// As [`map`], for the kernel that is running: what it is too old to have goes another way, or is not expressed. For FAST it
+/// takes what is installed, preferably with the personality's parameters.
 pub fn map_here(personality: &Personality) -> (Settings, Vec<Unmapped>) {
-    let (settings, mut unmapped) = map(personality);
+    if personality.controller != Algorithm::Fast {
+        return map_here_with(personality, Err(""));
+    }
+    match installed_fast(personality.fast) {
+        Ok((name, note)) => {
+            let (settings, mut unmapped) = map_here_with(personality, Ok(&name));
+            unmapped.extend(note.map(|why| Unmapped { option: "fast_alpha", why }));
+            (settings, unmapped)
+        }
+        Err(why) => map_here_with(personality, Err(&why)),
+    }
+}
+
+/// As [`map_here`], with FAST as it is installed under `name`, with the personality's parameters.
+pub fn map_here_as(personality: &Personality, name: &str) -> (Settings, Vec<Unmapped>) {
+    map_here_with(personality, Ok(name))
+}
+
+/// What is installed of FAST that suits `parameters` best, and how it differs; or why nothing is.
+fn installed_fast(parameters: fast::Parameters) -> Result<(String, Option<String>), String> {
+    // Whoever may not read it can still use it.
+    let installed = fast::installed().unwrap_or_default();
+    let own = socket::kernel_name(Algorithm::Fast);
+    let same = installed.iter().find(|one| one.parameters == parameters);
+    if let Some(one) = same.or(installed.iter().find(|one| one.name == own)).or(installed.first()) {
+        let fast::Parameters { alpha_packets, gamma_percent, update_rounds } = one.parameters;
+        let note = (one.parameters != parameters).then(|| {
+            let name = &one.name;
+            format!(
+                "FAST is installed as {name} with alpha {alpha_packets}, gamma {gamma_percent}% and {update_rounds} \
+                 rounds (headend cc set --name {name} alpha={})",
+                parameters.alpha_packets
+            )
+        });
+        return Ok((one.name.clone(), note));
+    }
+    if socket::kernel_has(Algorithm::Fast) {
+        return Ok((own.to_owned(), Some("what FAST aims at is what it was installed with".to_owned())));
+    }
+    let lacking = || format!("FAST is not installed (headend cc install fast --alpha {})", parameters.alpha_packets);
+    Err(fast::missing().unwrap_or_else(lacking))
+}
+
+fn map_here_with(personality: &Personality, fast: Result<&str, &str>) -> (Settings, Vec<Unmapped>) {
+    let (settings, mut unmapped) = map_with(personality, fast);
     let (settings, lacking) = within(settings, &sysctl::exists, &socket::knows);
     unmapped.extend(lacking);
     (settings, unmapped)
@@ -133,7 +185,7 @@ impl Mapping {
     }
 
     /// Goes through every option: a new one does not compile until it is dealt with here.
-    fn all(&mut self, personality: &Personality) {
+    fn all(&mut self, personality: &Personality, fast_here: Result<&str, &str>) {
         let Personality {
             mss,
             headers,
@@ -190,7 +242,7 @@ impl Mapping {
         self.note(!window_in_segments, "window_in_segments", "windows are counted in segments");
         let why = "cubic ends slow start by classic HyStart, on the whole machine or not at all";
         self.note(controller == Algorithm::Cubic && hystart != HyStart::Classic, "hystart", why);
-        self.controller(personality);
+        self.controller(personality, fast_here);
         self.rto(rto);
         self.delayed_ack(delayed_ack);
         let why = "a window that opens is told of once it has doubled";
@@ -202,15 +254,21 @@ impl Mapping {
         self.note(is_of_the_era && *era != EraRules::RFC, "era", why);
     }
 
-    fn controller(&mut self, personality: &Personality) {
+    fn controller(&mut self, personality: &Personality, fast: Result<&str, &str>) {
         let wanted = personality.controller;
         let taken = match wanted {
             Algorithm::Reno | Algorithm::Cubic => wanted,
-            // What it aims at, the fields `fast_`, has nowhere to go either.
-            Algorithm::Fast => {
-                self.note(true, "controller", "the kernel has no FAST: cubic controls the window");
-                Algorithm::Cubic
-            }
+            Algorithm::Fast => match fast {
+                Ok(name) => {
+                    self.settings.socket.installed_as = Some(name.to_owned());
+                    wanted
+                }
+                // What it aims at, the fields `fast_`, has nowhere to go either.
+                Err(why) => {
+                    self.note(true, "controller", format!("cubic controls the window: {why}"));
+                    Algorithm::Cubic
+                }
+            },
             Algorithm::Vegas if socket::kernel_has(wanted) => {
                 let why = "alpha, beta and gamma are those of the module tcp_vegas, by default 2, 4 and 1";
                 self.note(personality.vegas != vegas::Parameters::DEFAULT, "vegas_alpha", why);
@@ -224,7 +282,7 @@ impl Mapping {
         };
         self.settings.socket.congestion_control = taken;
         // By the route and not as the namespace's default, which may only be an algorithm that everybody is allowed.
-        self.settings.metrics.congestion_control = Some(socket::kernel_name(taken).to_owned());
+        self.settings.metrics.congestion_control = Some(self.settings.socket.controller().to_owned());
     }
 
     fn segments(&mut self, mss: Bytes, headers: Headers) {
@@ -380,6 +438,15 @@ mod tests {
             assert_eq!(settings.socket.congestion_control, Algorithm::Cubic);
             assert!(matches!(&unmapped[..], [one] if one.option == "controller"), "{unmapped:?}");
         }
+    }
+
+    #[test]
+    fn fast_in_the_kernel_is_chosen_by_the_name_that_it_has_there() {
+        let fast = Personality { controller: Algorithm::Fast, ..Personality::linux() };
+        let (settings, unmapped) = map_here_as(&fast, "fast_7");
+        assert_eq!(settings.socket.controller(), "fast_7");
+        assert_eq!(settings.metrics.congestion_control.as_deref(), Some("fast_7"));
+        assert!(unmapped.iter().all(|one| one.option != "controller"), "{unmapped:?}");
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(crate) const TCP_DELACK_MAX_US: libc::c_int = 46;
 pub struct Options {
     /// Congestion control. Always told: a machine's own choice, bbr for instance, would be measured otherwise.
     pub congestion_control: Algorithm,
+    /// What it is called in this kernel, where that is not what scenarios call it.
+    pub installed_as: Option<String>,
     /// `TCP_MAXSEG`: the largest segment offered and sent, in bytes; options come off it.
     pub mss: Option<Bytes>,
     /// `TCP_NODELAY`: send small segments at once.
@@ -47,6 +49,7 @@ impl Options {
     pub fn new(congestion_control: Algorithm) -> Options {
         Options {
             congestion_control,
+            installed_as: None,
             mss: None,
             no_delay: false,
             send_buffer: None,
@@ -57,11 +60,16 @@ impl Options {
         }
     }
 
+    /// The name of the congestion control in the kernel.
+    pub fn controller(&self) -> &str {
+        self.installed_as.as_deref().unwrap_or(kernel_name(self.congestion_control))
+    }
+
     /// Tells them to `socket`. Buffers beyond the machine's limits take CAP_NET_ADMIN.
     pub fn apply(&self, socket: impl AsFd) -> Result<(), Error> {
         let fd = socket.as_fd();
         let tcp = SockRef::from(&fd);
-        let name = kernel_name(self.congestion_control);
+        let name = self.controller();
         tcp.set_tcp_congestion(name.as_bytes()).during(|| format!("set congestion control {name}"))?;
         tcp.set_tcp_nodelay(self.no_delay).during(|| "set TCP_NODELAY")?;
         if let Some(mss) = self.mss {
@@ -129,7 +137,7 @@ pub fn kernel_has(algorithm: Algorithm) -> bool {
 }
 
 /// The congestion controls that the kernel says it has.
-pub(crate) fn kernel_names() -> Vec<String> {
+pub fn kernel_names() -> Vec<String> {
     let offered = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     offered.split_whitespace().map(str::to_owned).collect()
 }

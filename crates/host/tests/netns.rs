@@ -132,3 +132,18 @@ fn a_panic_inside_reaches_the_caller() {
     let caught = std::panic::catch_unwind(|| namespace.run(|| panic!("on purpose")));
     assert_eq!(caught.expect_err("it panicked").downcast_ref(), Some(&"on purpose"));
 }
+
+#[test]
+fn all_namespaces_are_the_own_one_first_and_each_once() {
+    if !is_root() {
+        return;
+    }
+    let name = Name::new("all");
+    let inside = Namespace::create(&name.0).expect("root may make a namespace").run(here).expect("it can be entered");
+    let all = Namespace::all();
+    let found: Vec<String> = all.iter().map(|it| it.run(here).expect("it can be entered")).collect();
+    assert_eq!(found.first(), Some(&here()));
+    assert_eq!(found.iter().filter(|it| **it == inside).count(), 1, "{found:?}");
+    assert!(all.iter().any(|it| it.name() == name.0), "{all:?}");
+    assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len(), "{found:?}");
+}

@@ -9,9 +9,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use headend_engine::cc::Algorithm;
+use headend_engine::tcp::personality::Personality;
 use headend_host::device::{Change, Device};
+use headend_host::fast::{self, Instance, Parameters};
 use headend_host::netns::{self, Namespace};
-use headend_host::personality::{self, Settings};
+use headend_host::personality::{self, Settings, Unmapped};
 use headend_host::route::Route;
 use headend_host::sysctl::Setting;
 use headend_host::tun::{self, Tun};
@@ -35,6 +38,8 @@ const HOSTS_MAX: usize = 100;
 pub(super) struct Site {
     /// By node; routers have none.
     hosts: Vec<Option<Host>>,
+    /// What was put into the kernel for them. The kernel takes it out when these are dropped, or with this process.
+    fast: Vec<(Parameters, Instance)>,
 }
 
 /// One host.
@@ -59,7 +64,7 @@ impl Site {
         }
         static SITES: AtomicU32 = AtomicU32::new(0);
         let serial = SITES.fetch_add(1, Ordering::Relaxed);
-        let mut site = Site { hosts: Vec::new() };
+        let mut site = Site { hosts: Vec::new(), fast: Vec::new() };
         let mut tuns = Vec::new();
         for (number, node) in scenario.nodes.iter().enumerate() {
             let NodeKind::Host { personality, .. } = &node.kind else {
@@ -67,12 +72,25 @@ impl Site {
                 tuns.push(None);
                 continue;
             };
-            let (settings, _) = personality::map_here(personality);
+            let settings = site.settings(personality)?;
             let namespace = Namespace::create(&name(serial, number, &node.name))?;
             site.hosts.push(Some(Host { namespace, address: address(number), settings }));
             tuns.push(Some(site.host(number).set_up()?));
         }
         Ok((site, tuns))
+    }
+
+    /// What a host with this personality is told; FAST is put into the kernel for it.
+    fn settings(&mut self, personality: &Personality) -> Result<Settings, Failure> {
+        if !has_fast(personality) {
+            return Ok(personality::map_here(personality).0);
+        }
+        let wanted = personality.fast;
+        if !self.fast.iter().any(|(parameters, _)| *parameters == wanted) {
+            self.fast.push((wanted, Instance::load_unnamed(wanted)?));
+        }
+        let (_, instance) = self.fast.iter().find(|(parameters, _)| *parameters == wanted).expect("it has just come");
+        Ok(personality::map_here_as(personality, instance.name()).0)
     }
 
     /// The host in place of node `node`.
@@ -84,6 +102,22 @@ impl Site {
     pub(super) fn hosts(&self) -> impl Iterator<Item = (usize, &Host)> {
         self.hosts.iter().enumerate().filter_map(|(node, host)| Some((node, host.as_ref()?)))
     }
+}
+
+/// Whether hosts with this personality have a FAST of their own, which every run puts in under another name.
+fn has_fast(personality: &Personality) -> bool {
+    personality.controller == Algorithm::Fast && fast::missing_for_a_while().is_none()
+}
+
+/// What the kernel cannot do of a personality.
+pub(super) fn unmapped(personality: &Personality) -> Vec<Unmapped> {
+    // The name does not matter here.
+    let mapped = if has_fast(personality) {
+        personality::map_here_as(personality, "fast")
+    } else {
+        personality::map_here(personality)
+    };
+    mapped.1
 }
 
 impl Drop for Site {

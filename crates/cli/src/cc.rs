@@ -1,0 +1,371 @@
+//! `headend cc`
+
+use std::io::ErrorKind;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use headend_engine::time::Duration;
+use headend_host::fast::{self, Connection, DEFAULT_SETTING, Installed, Instance, Parameters};
+use headend_host::netns::Namespace;
+use headend_host::sysctl::{self, Setting};
+use headend_host::{Error, socket};
+
+use crate::failure::Failure;
+use crate::{outputs, text};
+
+/// Put FAST, a congestion control that keeps a set number of its packets in queues, into the running kernel
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    headend cc install fast --alpha 12\n  \
+    headend cc status\n  \
+    headend cc set alpha=20\n  \
+    headend cc remove fast\n\n\
+    Once installed, every user's programs can choose it by its name: by the socket option TCP_CONGESTION, by route \
+    (ip route change ... congctl fast) or as default (--default, or sysctl net.ipv4.tcp_congestion_control=fast).\n\
+    It takes root, Linux 6.1 or later and a kernel with BTF.\n\
+    Exit codes: 0; 2 for a wrong request, or for what this machine or build lacks; 1 for a failure.")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Put it into the kernel, where it stays until it is removed or the machine restarts
+    Install {
+        /// Which congestion control
+        algorithm: Algorithm,
+
+        #[command(flatten)]
+        parameters: Chosen,
+
+        /// What programs, routes and settings call it; a name has one alpha, and two names have two
+        #[arg(long, default_value = "fast")]
+        name: String,
+
+        /// Make it the default of new connections in this network namespace
+        #[arg(long)]
+        default: bool,
+    },
+    /// List what is installed
+    List {
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = Format::Table)]
+        format: Format,
+    },
+    /// Show each connection that FAST controls: its window, its base round trip, its queueing delay
+    Status {
+        /// In every network namespace of this machine, and not this one alone
+        #[arg(long)]
+        all: bool,
+
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = Format::Table)]
+        format: Format,
+    },
+    /// Change what the connections aim at, also of those that are there: alpha=N, gamma=PERCENT, rounds=N
+    Set {
+        /// What to change
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        changes: Vec<String>,
+
+        /// Of what is installed under this name [default: the only one]
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Take it away again; connections that use it keep it until they end
+    Remove {
+        /// What is installed under this name [default: the only one]
+        name: Option<String>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Algorithm {
+    /// FAST TCP (Jin, Wei and Low 2004)
+    Fast,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+}
+
+/// FAST's parameters.
+#[derive(Args, Clone, Copy, Debug)]
+struct Chosen {
+    /// Packets of its own that each connection aims to have in the queues of its path
+    #[arg(long, value_name = "N", default_value_t = Parameters::DEFAULT.alpha_packets)]
+    alpha: u32,
+
+    /// How much of the way to its aim the window goes with every update, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = Parameters::DEFAULT.gamma_percent)]
+    gamma: u32,
+
+    /// Round trips from one update of the window to the next
+    #[arg(long, value_name = "N", default_value_t = Parameters::DEFAULT.update_rounds)]
+    rounds: u32,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(missing) = fast::missing() {
+        return Err(Failure::Wrong(format!("headend cc: {missing}")));
+    }
+    match &arguments.command {
+        Command::Install { algorithm: Algorithm::Fast, parameters, name, default } => {
+            let &Chosen { alpha, gamma, rounds } = parameters;
+            let parameters = Parameters { alpha_packets: alpha, gamma_percent: gamma, update_rounds: rounds };
+            install(name, parameters, *default)
+        }
+        Command::List { format } => list(*format),
+        Command::Status { all, format } => status(*all, *format),
+        Command::Set { changes, name } => set(name.as_deref(), changes),
+        Command::Remove { name } => remove(name.as_deref()),
+    }
+}
+
+fn install(name: &str, parameters: Parameters, is_default: bool) -> Result<(), Failure> {
+    if let Some(there) = fast::installed().map_err(failure)?.into_iter().find(|there| there.name == name) {
+        let text = format!(
+            "{name} is installed already, with alpha {}; change it with `headend cc set --name {name} alpha=N`, or \
+             install another one with --name",
+            there.parameters.alpha_packets
+        );
+        return Err(Failure::Wrong(text));
+    }
+    let instance = Instance::load(name, parameters).map_err(failure)?;
+    let before = if is_default { Some(sysctl::read(DEFAULT_SETTING)?) } else { None };
+    instance.keep(before.as_deref()).map_err(failure)?;
+    if is_default && let Err(error) = Setting::new(DEFAULT_SETTING, name).apply() {
+        fast::remove(name).map_err(failure)?;
+        return Err(failure(error));
+    }
+    outputs::print(|out| {
+        writeln!(out, "installed {name}: {}", describe(parameters))?;
+        match &before {
+            Some(before) => writeln!(out, "new connections of this network namespace use it; before it was {before}"),
+            None => Ok(()),
+        }
+    })
+}
+
+fn describe(parameters: Parameters) -> String {
+    let Parameters { alpha_packets, gamma_percent, update_rounds } = parameters;
+    format!("alpha {alpha_packets}, gamma {gamma_percent}%, an update every {update_rounds} round trips")
+}
+
+/// A namespace with what FAST controls in it, listening sockets of other controllers left out.
+struct Inside {
+    namespace: Namespace,
+    connections: Vec<Connection>,
+    /// Its default.
+    default: String,
+}
+
+/// Every namespace, or only this one.
+fn look_inside(all: bool, names: &[&str]) -> Result<Vec<Inside>, Failure> {
+    let mut namespaces = Namespace::all();
+    if !all {
+        namespaces.truncate(1);
+    }
+    let look = |namespace: Namespace| {
+        let (connections, default) = namespace.run(|| (fast::connections(), sysctl::read(DEFAULT_SETTING)))?;
+        let mut connections = connections.map_err(failure)?;
+        connections.retain(|connection| !connection.is_listening || names.contains(&connection.name.as_str()));
+        Ok(Inside { namespace, connections, default: default.unwrap_or_default() })
+    };
+    namespaces.into_iter().map(look).collect()
+}
+
+fn list(format: Format) -> Result<(), Failure> {
+    let installed = fast::installed().map_err(failure)?;
+    let names: Vec<&str> = installed.iter().map(|one| one.name.as_str()).collect();
+    let everywhere = look_inside(true, &names)?;
+    let count = |name: &str| {
+        let all = everywhere.iter().flat_map(|inside| &inside.connections);
+        all.filter(|connection| connection.name == name && !connection.is_listening).count()
+    };
+    let default = everywhere.first().map(|here| here.default.clone()).unwrap_or_default();
+    match format {
+        Format::Table if installed.is_empty() => outputs::print(|out| writeln!(out, "nothing is installed")),
+        Format::Table => {
+            let headings = ["name", "alpha", "gamma [%]", "rounds", "connections", "default here"].map(str::to_owned);
+            let row = |one: &Installed| {
+                let Parameters { alpha_packets, gamma_percent, update_rounds } = one.parameters;
+                let is_default = if one.name == default { "yes" } else { "no" };
+                vec![
+                    one.name.clone(),
+                    alpha_packets.to_string(),
+                    gamma_percent.to_string(),
+                    update_rounds.to_string(),
+                    count(&one.name).to_string(),
+                    is_default.to_owned(),
+                ]
+            };
+            let rows: Vec<Vec<String>> = installed.iter().map(row).collect();
+            outputs::print(|out| text::write_table(out, &headings, &rows))
+        }
+        Format::Json => {
+            let object = |one: &Installed| {
+                serde_json::json!({
+                    "name": one.name,
+                    "alpha_packets": one.parameters.alpha_packets,
+                    "gamma_percent": one.parameters.gamma_percent,
+                    "update_rounds": one.parameters.update_rounds,
+                    "connections": count(&one.name),
+                    "is_default": one.name == default,
+                })
+            };
+            let json: serde_json::Value = installed.iter().map(object).collect();
+            outputs::print(|out| writeln!(out, "{json:#}"))
+        }
+    }
+}
+
+fn status(all: bool, format: Format) -> Result<(), Failure> {
+    let mut found = look_inside(all, &[])?;
+    found.retain(|inside| !inside.connections.is_empty());
+    let rows = || found.iter().flat_map(|inside| inside.connections.iter().map(|one| (inside.namespace.name(), one)));
+    match format {
+        Format::Table if found.is_empty() => outputs::print(|out| writeln!(out, "FAST controls no connection")),
+        Format::Table => {
+            let headings =
+                ["name", "local", "remote", "window", "base RTT [ms]", "queueing [ms]", "queued", "alpha", "namespace"];
+            let columns = if all { headings.len() } else { headings.len() - 1 };
+            let headings: Vec<String> = headings[..columns].iter().map(|heading| (*heading).to_owned()).collect();
+            let row = |(namespace, one): (&str, &Connection)| {
+                let mut row = cells(one);
+                row.push(place(namespace));
+                row.truncate(columns);
+                row
+            };
+            let rows: Vec<Vec<String>> = rows().map(row).collect();
+            outputs::print(|out| text::write_table(out, &headings, &rows))
+        }
+        Format::Json => {
+            let json: serde_json::Value = rows().map(|(namespace, one)| object(namespace, one)).collect();
+            outputs::print(|out| writeln!(out, "{json:#}"))
+        }
+    }
+}
+
+/// Windows and queues in packets.
+fn cells(connection: &Connection) -> Vec<String> {
+    let time =
+        |time: Option<Duration>| time.map_or("-".to_owned(), |time| format!("{:.3}", time.as_nanos() as f64 / 1e6));
+    vec![
+        connection.name.clone(),
+        connection.local.to_string(),
+        connection.remote.to_string(),
+        connection.cwnd_segments.to_string(),
+        time(connection.base_rtt),
+        time(connection.queueing_delay()),
+        connection.queued_millipackets().map_or("-".to_owned(), |queued| format!("{:.1}", queued as f64 / 1e3)),
+        connection.alpha_packets.to_string(),
+    ]
+}
+
+fn object(namespace: &str, connection: &Connection) -> serde_json::Value {
+    let seconds = |time: Option<Duration>| time.map(|time| time.as_nanos() as f64 / 1e9);
+    serde_json::json!({
+        "namespace": namespace,
+        "name": connection.name,
+        "local": connection.local.to_string(),
+        "remote": connection.remote.to_string(),
+        "cwnd_segments": connection.cwnd_segments,
+        "ssthresh_segments": connection.ssthresh_segments,
+        "mss_bytes": connection.mss.get(),
+        "base_rtt_s": seconds(connection.base_rtt),
+        "mean_rtt_s": seconds(connection.mean_rtt),
+        "queueing_delay_s": seconds(connection.queueing_delay()),
+        "queued_packets": connection.queued_millipackets().map(|queued| queued as f64 / 1e3),
+        "alpha_packets": connection.alpha_packets,
+    })
+}
+
+/// A namespace in words.
+fn place(namespace: &str) -> String {
+    match namespace {
+        "/proc/thread-self/ns/net" => "this one".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+fn set(name: Option<&str>, changes: &[String]) -> Result<(), Failure> {
+    let there = the_one(name)?;
+    let mut parameters = there.parameters;
+    for change in changes {
+        let wrong = || Failure::Wrong(format!("{change:?}: expected alpha=N, gamma=PERCENT or rounds=N"));
+        let (key, value) = change.split_once('=').ok_or_else(wrong)?;
+        let value = value.parse().map_err(|_| wrong())?;
+        match key {
+            "alpha" => parameters.alpha_packets = value,
+            "gamma" => parameters.gamma_percent = value,
+            "rounds" => parameters.update_rounds = value,
+            _ => return Err(wrong()),
+        }
+    }
+    fast::set(&there.name, parameters).map_err(failure)?;
+    outputs::print(|out| writeln!(out, "{}: {}", there.name, describe(parameters)))
+}
+
+fn remove(name: Option<&str>) -> Result<(), Failure> {
+    let Installed { name, default_before, .. } = the_one(name)?;
+    let everywhere = look_inside(true, &[&name])?;
+    let kernel_has = |wanted: &str| socket::kernel_names().iter().any(|known| known == wanted);
+    let successor = default_before.filter(|before| *before != name && kernel_has(before));
+    let successor = successor.unwrap_or_else(|| if kernel_has("cubic") { "cubic" } else { "reno" }.to_owned());
+    let mut said = Vec::new();
+    for Inside { namespace, connections, default } in &everywhere {
+        let place = place(namespace.name());
+        // It would hold what is removed, and go on giving it to new connections.
+        if *default == name {
+            namespace.run(|| Setting::new(DEFAULT_SETTING, &successor).apply())??;
+            said.push(format!("network namespace {place}: the default is {successor} again"));
+        }
+        let own = connections.iter().filter(|connection| connection.name == name);
+        let (listening, open): (Vec<_>, Vec<_>) = own.partition(|connection| connection.is_listening);
+        for (sockets, what) in [(open, "connections"), (listening, "listening sockets")] {
+            if !sockets.is_empty() {
+                let count = sockets.len();
+                said.push(format!("network namespace {place}: {what} that keep {name} until they are closed: {count}"));
+            }
+        }
+    }
+    fast::remove(&name).map_err(failure)?;
+    outputs::print(|out| {
+        writeln!(out, "removed {name}")?;
+        said.iter().try_for_each(|line| writeln!(out, "{line}"))
+    })
+}
+
+/// What is installed under `name`, or the only thing that is.
+fn the_one(name: Option<&str>) -> Result<Installed, Failure> {
+    let mut installed = fast::installed().map_err(failure)?;
+    let names = installed.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
+    if installed.is_empty() {
+        let text = "nothing is installed; `headend cc install fast` does that";
+        return Err(Failure::Wrong(name.map_or(text.to_owned(), |name| format!("{name}: {text}"))));
+    }
+    match name {
+        Some(name) => {
+            let found = installed.into_iter().find(|one| one.name == name);
+            found.ok_or_else(|| Failure::Wrong(format!("{name}: nothing of this name is installed; there is {names}")))
+        }
+        None if installed.len() == 1 => Ok(installed.remove(0)),
+        None => Err(Failure::Wrong(format!("say which: {names} are installed"))),
+    }
+}
+
+/// What the request got wrong is another exit code than what failed.
+fn failure(error: Error) -> Failure {
+    match error.kind() {
+        ErrorKind::InvalidInput | ErrorKind::NotFound | ErrorKind::AlreadyExists | ErrorKind::Unsupported => {
+            Failure::Wrong(error.to_string())
+        }
+        _ => Failure::Failed(error.to_string()),
+    }
+}
