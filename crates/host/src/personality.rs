@@ -279,6 +279,12 @@ impl Mapping {
                 self.note(true, "controller", why);
                 Algorithm::Cubic
             }
+            Algorithm::Bbr if socket::kernel_has(wanted) => wanted,
+            Algorithm::Bbr => {
+                let why = "the module tcp_bbr is not loaded (modprobe tcp_bbr): cubic controls the window";
+                self.note(true, "controller", why);
+                Algorithm::Cubic
+            }
         };
         self.settings.socket.congestion_control = taken;
         // By the route and not as the namespace's default, which may only be an algorithm that everybody is allowed.
@@ -431,7 +437,9 @@ mod tests {
 
     #[test]
     fn a_controller_that_the_kernel_lacks_is_said_and_another_takes_its_place() {
-        let lacks = [Algorithm::Fast, Algorithm::Vegas].into_iter().filter(|wanted| !socket::kernel_has(*wanted));
+        let lacks = [Algorithm::Fast, Algorithm::Vegas, Algorithm::Bbr]
+            .into_iter()
+            .filter(|wanted| !socket::kernel_has(*wanted));
         for controller in lacks {
             let (settings, unmapped) = map(&Personality { controller, ..Personality::linux() });
             assert_eq!(settings.metrics.congestion_control.as_deref(), Some("cubic"));

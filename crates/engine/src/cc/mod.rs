@@ -3,6 +3,7 @@
 //! A controller sees acknowledgements and congestion events; it never sees sequence numbers, timers or packets, so the
 //! same one serves a simulated connection, a control TCP and a test.
 
+pub mod bbr;
 pub mod cubic;
 pub mod fast;
 pub mod hystart;
@@ -34,6 +35,36 @@ pub struct Ack {
     pub may_grow: bool,
     /// True if the window, not the application or the peer, limited what was in flight (RFC 7661 s4.1).
     pub window_limited: bool,
+}
+
+/// How fast the network delivered, as of one acknowledgement (draft-cheng-iccrg-delivery-rate-estimation-00), for
+/// controllers that [ask](Controller::wants_delivery) for it.
+#[derive(Clone, Copy, Debug)]
+pub struct RateSample {
+    /// When the acknowledgement arrived.
+    pub now: Time,
+    /// Bytes delivered so far, by acknowledgement or SACK.
+    pub delivered: Bytes,
+    /// As much had been delivered when the segment left that this sample is of.
+    pub prior_delivered: Bytes,
+    /// Bytes that this acknowledgement delivered.
+    pub acked: Bytes,
+    /// Bytes found lost since the last sample.
+    pub lost: Bytes,
+    /// Bytes in flight before and after.
+    pub prior_in_flight: Bytes,
+    /// See `prior_in_flight`.
+    pub in_flight: Bytes,
+    /// The rate of delivery over about a round trip; `None` if nothing was delivered, or too soon to tell.
+    pub rate: Option<Rate>,
+    /// The round trip that the acknowledgement gave, if any.
+    pub rtt: Option<Duration>,
+    /// The application did not keep the network busy meanwhile: the rate is a lower bound.
+    pub is_app_limited: bool,
+    /// All before this place in the stream is acknowledged.
+    pub una: u64,
+    /// All before this place in the stream has been sent.
+    pub sent: u64,
 }
 
 /// Why the window must shrink.
@@ -109,6 +140,22 @@ pub trait Controller: Debug + Send {
     /// The last congestion event was a mistake: nothing had been lost (RFC 3522, RFC 5682).
     fn on_spurious(&mut self) {}
 
+    /// The connection is established, and its hand-shake took so long, if that was measured.
+    fn on_established(&mut self, _rtt: Option<Duration>) {}
+
+    /// True for an algorithm that steers by the rate of delivery. It is told of every acknowledgement by
+    /// [`on_delivery`](Controller::on_delivery), after [`on_ack`](Controller::on_ack), and its window holds in loss
+    /// recovery too.
+    fn wants_delivery(&self) -> bool {
+        false
+    }
+
+    /// An acknowledgement arrived, and loss recovery has dealt with it. True if the algorithm itself keeps the network
+    /// less than busy now, so that samples of what it sends are lower bounds.
+    fn on_delivery(&mut self, _sample: &RateSample) -> bool {
+        false
+    }
+
     /// The congestion window.
     fn window(&self) -> Bytes;
 
@@ -132,6 +179,8 @@ pub enum Algorithm {
     Fast,
     /// Brakmo and Peterson 1995: a few packets of its own in the queue.
     Vegas,
+    /// Cardwell, Cheng et al. 2017, version 1: a model of the path's rate and delay.
+    Bbr,
 }
 
 impl Algorithm {
@@ -141,6 +190,7 @@ impl Algorithm {
         ("cubic", Algorithm::Cubic),
         ("fast", Algorithm::Fast),
         ("vegas", Algorithm::Vegas),
+        ("bbr", Algorithm::Bbr),
     ];
 
     /// A fresh controller. Whatever an algorithm takes beside its name is in the [`Setup`], so that it survives a change of
@@ -153,6 +203,7 @@ impl Algorithm {
             Algorithm::Cubic => Box::new(cubic::Cubic::new(setup)),
             Algorithm::Fast => Box::new(fast::Fast::new(&setup)),
             Algorithm::Vegas => Box::new(vegas::Vegas::new(&setup)),
+            Algorithm::Bbr => Box::new(bbr::Bbr::new(&setup)),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! [`connection::Connection`] is the whole of it; a sender and a receiver are its halves.
 
 pub mod connection;
+pub(crate) mod delivery;
 pub(crate) mod flight;
 pub mod personality;
 pub(crate) mod receiver;

@@ -167,6 +167,10 @@ impl Sender {
             release: Time::ZERO,
             held: None,
         };
+        sender.flight.controller.on_established(sender.flight.rto.srtt());
+        if sender.flight.controller.wants_delivery() {
+            sender.recovery = Box::new(recovery::measured::Measured::new(sender.recovery));
+        }
         sender.paced = sender.flight.controller.pacing().is_some();
         sender
     }

@@ -1,3 +1,4 @@
+mod bbr;
 mod books;
 mod proxy;
 

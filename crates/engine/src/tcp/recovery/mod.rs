@@ -4,6 +4,7 @@
 //! [`dupack`]), and those that keep a scoreboard and a pipe ([`sack`], [`rack`], over [`selective`]).
 
 pub(crate) mod dupack;
+pub(crate) mod measured;
 pub(crate) mod newreno;
 pub(crate) mod prr;
 pub(crate) mod rack;

@@ -13,8 +13,8 @@ use crate::time::{Duration, Time};
 enum Mode {
     /// Nothing is known to be lost.
     Open,
-    /// Fast recovery until `end` is acknowledged (RFC 6675 s5).
-    Recovery { end: u64, prr: Prr },
+    /// Fast recovery until `end` is acknowledged (RFC 6675 s5). Without `prr` the controller's window holds.
+    Recovery { end: u64, prr: Option<Prr> },
     /// Slow start after a timeout until `end` is acknowledged (RFC 6675 s5.1).
     AfterTimeout { end: u64 },
 }
@@ -73,7 +73,7 @@ impl Selective {
         } else {
             self.board.push(start, end, now);
         }
-        if let Mode::Recovery { prr, .. } = &mut self.mode {
+        if let Mode::Recovery { prr: Some(prr), .. } = &mut self.mode {
             prr.on_sent(end - start);
         }
     }
@@ -147,7 +147,9 @@ impl Selective {
         let acked = ack.acked(flight);
         match &mut self.mode {
             Mode::Recovery { prr, .. } => {
-                prr.on_ack(delivery.bytes, self.board.pipe(), acked > 0 && !found_loss, flight.mss);
+                if let Some(prr) = prr {
+                    prr.on_ack(delivery.bytes, self.board.pipe(), acked > 0 && !found_loss, flight.mss);
+                }
                 flight.grow(ack.now, delivery.bytes, delivery.in_flight, false, delivery.rtt);
             }
             // RFC 5681 s3.1 grows the window for ACKs of new data; a SACK that moves no edge grows nothing.
@@ -172,7 +174,8 @@ impl Selective {
         let in_flight = (flight.size() - self.board.sacked_bytes() + delivery.bytes).min(flight.size());
         flight.congest(now, Shrink::new(Cause::Loss, flight.size()));
         self.spurious.on_reduction(flight);
-        let prr = Prr::start(flight.controller.window().get(), in_flight);
+        let reduces = !flight.controller.wants_delivery();
+        let prr = reduces.then(|| Prr::start(flight.controller.window().get(), in_flight));
         self.mode = Mode::Recovery { end: flight.max, prr };
         flight.restart_timer = true;
     }
@@ -235,8 +238,10 @@ impl Selective {
 
     fn window(&self, flight: &Flight) -> u64 {
         match self.mode {
-            Mode::Recovery { prr, .. } => prr.window(),
-            Mode::Open | Mode::AfterTimeout { .. } => flight.controller.window().get(),
+            Mode::Recovery { prr: Some(prr), .. } => prr.window(),
+            Mode::Recovery { prr: None, .. } | Mode::Open | Mode::AfterTimeout { .. } => {
+                flight.controller.window().get()
+            }
         }
     }
 

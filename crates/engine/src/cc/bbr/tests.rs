@@ -1,0 +1,224 @@
+use super::*;
+use crate::cc::hystart::HyStart;
+use crate::cc::{fast, vegas};
+
+const MSS: u64 = 1_000;
+const RTT_MS: u64 = 50;
+
+/// A path of 8 Mbit/s and 50 ms that holds 50 segments, driven round by round: a window, or what the pace allows, leaves
+/// and is acknowledged.
+struct Path {
+    bbr: Bbr,
+    now_ms: u64,
+    delivered: u64,
+    segments_per_round: u64,
+    /// Segments that the path has not let through yet.
+    queue: u64,
+}
+
+fn setup() -> Setup {
+    Setup {
+        mss: Bytes::new(MSS),
+        initial_window: Bytes::new(10 * MSS),
+        initial_threshold: Bytes::MAX,
+        abc_limit: Bytes::MAX,
+        loss_window: Bytes::new(MSS),
+        floor_segments: 2,
+        halve_usable: false,
+        in_segments: true,
+        hystart: HyStart::Off,
+        fast: fast::Parameters::DEFAULT,
+        vegas: vegas::Parameters::DEFAULT,
+    }
+}
+
+impl Path {
+    fn new() -> Path {
+        let mut bbr = Bbr::new(&setup());
+        bbr.on_established(Some(Duration::from_millis(RTT_MS)));
+        Path { bbr, now_ms: 0, delivered: 0, segments_per_round: 50, queue: 0 }
+    }
+
+    fn now(&self) -> Time {
+        Time::from_nanos(self.now_ms * 1_000_000)
+    }
+
+    /// One acknowledgement for a round trip's segments, as many as the path lets through.
+    fn round(&mut self) -> RateSample {
+        let paced = self.bbr.pace / 8 * RTT_MS / 1_000 / MSS;
+        let out = self.queue + self.bbr.cwnd.saturating_sub(self.queue).min(paced).max(1);
+        let through = out.min(self.segments_per_round);
+        self.queue = out - through;
+        self.now_ms += RTT_MS;
+        let prior = self.delivered;
+        self.delivered += through * MSS;
+        let sample = RateSample {
+            now: self.now(),
+            delivered: Bytes::new(self.delivered),
+            prior_delivered: Bytes::new(prior),
+            acked: Bytes::new(through * MSS),
+            lost: Bytes::ZERO,
+            prior_in_flight: Bytes::new(out * MSS),
+            in_flight: Bytes::new(self.queue * MSS),
+            rate: Some(Rate::bit(through * MSS * 8 * 1_000 / RTT_MS)),
+            rtt: Some(Duration::from_millis(RTT_MS)),
+            is_app_limited: false,
+            una: self.delivered,
+            sent: self.delivered,
+        };
+        self.bbr.on_delivery(&sample);
+        sample
+    }
+
+    fn rounds(&mut self, count: usize) {
+        for _ in 0..count {
+            self.round();
+        }
+    }
+
+    fn full() -> Path {
+        let mut path = Path::new();
+        path.rounds(12);
+        assert!(matches!(path.bbr.mode, Mode::ProbeRate { .. }), "{:?}", path.bbr.mode);
+        path
+    }
+}
+
+fn congestion(cause: Cause, pipe: u64) -> Congestion {
+    Congestion {
+        now: Time::ZERO,
+        cause,
+        in_flight: Bytes::ZERO,
+        usable: Bytes::ZERO,
+        repeated: false,
+        pipe: Bytes::new(pipe * MSS),
+        timeouts: 0,
+    }
+}
+
+#[test]
+fn the_pace_of_the_initial_window_is_that_of_its_round_trip_times_the_gain_of_start_up() {
+    let path = Path::new();
+    let initial = 10 * MSS * 8 * 1_000 / RTT_MS;
+    let pace = path.bbr.pacing().expect("it paces from the start").get();
+    assert!((pace as f64 / initial as f64 - 2.885).abs() < 0.005, "{pace} over {initial} bit/s");
+}
+
+#[test]
+fn without_a_round_trip_the_pace_is_that_of_a_millisecond_until_the_first_one_is_measured() {
+    let mut path = Path::new();
+    path.bbr = Bbr::new(&setup());
+    let blind = path.bbr.pace;
+    path.round();
+    assert_eq!(blind / path.bbr.pace.max(1) / 10, RTT_MS / 10, "{blind} and {}", path.bbr.pace);
+}
+
+#[test]
+fn start_up_doubles_the_rate_until_it_has_not_grown_for_three_round_trips_and_then_drains() {
+    let mut path = Path::new();
+    let mut delivered = Vec::new();
+    while path.bbr.mode == Mode::Startup {
+        delivered.push(path.round().acked.get() / MSS);
+        assert!(delivered.len() < 20, "{delivered:?}");
+    }
+    assert_eq!(delivered[..3], [10, 20, 40], "a window, doubled");
+    assert!(delivered.len() <= 7, "three rounds at 50: {delivered:?}");
+    assert!(path.bbr.is_full);
+}
+
+#[test]
+fn the_pace_goes_round_with_a_quarter_more_and_a_quarter_less_once_in_eight_round_trips() {
+    let mut path = Path::full();
+    let mut gains = Vec::new();
+    for _ in 0..160 {
+        path.round();
+        // A round trip and a bit each: one more round if the first ends just in time.
+        gains.push(path.bbr.pacing_gain());
+    }
+    let share = |gain| gains.iter().filter(|known| **known == gain).count() as f64 / gains.len() as f64;
+    assert!((0.05..0.2).contains(&share(320)), "{} of the time faster", share(320));
+    assert!((0.05..0.2).contains(&share(192)), "{} of the time slower", share(192));
+    assert!(share(UNIT) > 0.6, "{} of the time level", share(UNIT));
+}
+
+#[test]
+fn the_window_is_twice_what_the_path_holds_and_room_for_three_bursts() {
+    let mut path = Path::full();
+    path.rounds(20);
+    // 50 segments; at 8 Mbit/s a burst is 2.
+    let window = path.bbr.window().get() / MSS;
+    assert!((102..=110).contains(&window), "{window} segments");
+}
+
+#[test]
+fn after_ten_seconds_without_a_shorter_round_trip_the_window_is_four_segments_for_a_moment() {
+    let mut path = Path::full();
+    // Each round trip is a little longer than the shortest, as if others queued.
+    path.bbr.min_rtt = Some(Duration::from_millis(RTT_MS - 1));
+    path.bbr.min_rtt_at = path.now();
+    let before = path.bbr.cwnd;
+    let (mut small, mut least) = (0, u64::MAX);
+    for _ in 0..(11_000 / RTT_MS) {
+        path.round();
+        least = least.min(path.bbr.cwnd);
+        small += u64::from(path.bbr.cwnd == WINDOW_MIN);
+    }
+    assert_eq!(least, WINDOW_MIN);
+    assert!((200..=400).contains(&(small * RTT_MS)), "{} ms", small * RTT_MS);
+    assert!(path.bbr.cwnd + 4 >= before, "it is {} again, and was {before}", path.bbr.cwnd);
+    assert_eq!(path.bbr.min_rtt, Some(Duration::from_millis(RTT_MS)), "what was found");
+}
+
+#[test]
+fn a_sender_that_is_kept_waiting_does_not_lower_its_rate() {
+    let mut path = Path::full();
+    let known = path.bbr.rate.max();
+    for _ in 0..40 {
+        path.now_ms += RTT_MS;
+        let prior = path.delivered;
+        path.delivered += 2 * MSS;
+        path.bbr.on_delivery(&RateSample {
+            now: path.now(),
+            delivered: Bytes::new(path.delivered),
+            prior_delivered: Bytes::new(prior),
+            acked: Bytes::new(2 * MSS),
+            lost: Bytes::ZERO,
+            prior_in_flight: Bytes::new(2 * MSS),
+            in_flight: Bytes::ZERO,
+            rate: Some(Rate::bit(2 * MSS * 8 * 1_000 / RTT_MS)),
+            rtt: Some(Duration::from_millis(RTT_MS)),
+            is_app_limited: true,
+            una: path.delivered,
+            sent: path.delivered,
+        });
+    }
+    assert_eq!(path.bbr.rate.max(), known);
+    let mut busy = Path::full();
+    busy.segments_per_round = 10;
+    busy.rounds(40);
+    assert!(busy.bbr.rate.max() < known / 4, "one that is not waiting follows the path down: {}", busy.bbr.rate.max());
+}
+
+#[test]
+fn a_loss_holds_the_window_for_a_round_trip_and_leaves_rate_and_window_as_they_were() {
+    let mut path = Path::full();
+    path.rounds(20);
+    let (before, rate) = (path.bbr.cwnd, path.bbr.rate.max());
+    path.bbr.on_congestion(&congestion(Cause::Loss, 0));
+    path.round();
+    assert!(path.bbr.cwnd < 80 && before > 100, "no more than arrives: {}", path.bbr.cwnd);
+    path.rounds(3);
+    assert_eq!(path.bbr.rate.max(), rate);
+    assert!(path.bbr.cwnd + 8 >= before, "{} of {before} segments", path.bbr.cwnd);
+}
+
+#[test]
+fn a_timeout_leaves_a_segment_and_the_window_comes_back_once_all_is_repaired() {
+    let mut path = Path::full();
+    path.rounds(20);
+    let before = path.bbr.cwnd;
+    path.bbr.on_congestion(&congestion(Cause::Timeout, 0));
+    assert_eq!(path.bbr.window(), Bytes::new(MSS));
+    path.rounds(2);
+    assert!(path.bbr.cwnd + 8 >= before, "{} of {before} segments", path.bbr.cwnd);
+}
