@@ -7,9 +7,10 @@
 //! what the path holds, only bounds what is out. Every ten seconds the window shrinks to four segments for 200 ms, to
 //! see the round trip without a queue of one's own.
 //!
-//! Names that begin with BBR are the draft's. Where it leaves a choice, it is Linux's (`tcp_bbr.c`): windows in whole segments, a pace 1% below the rate,
-//! room in the window for three bursts. Linux's two additions are left out: its detection of policers, which needs
-//! more than a fifth of all packets lost, and its allowance for acknowledgements that come in bunches.
+//! Names that begin with BBR are the draft's. Where it leaves a choice, it is Linux's (`tcp_bbr.c`): windows in whole
+//! segments, a pace 1% below the rate, room in the window for three bursts. Linux's two additions are left out: its
+//! detection of policers, which needs more than a fifth of all packets lost, and its allowance for acknowledgements that
+//! come in bunches.
 
 mod filter;
 #[cfg(test)]
