@@ -28,7 +28,14 @@ fn said(arguments: &[&str]) -> String {
 /// What it answers to a wrong request.
 fn refused(arguments: &[&str]) -> String {
     let output = headend(arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(2),
+        "{arguments:?}: {} {} {}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
     assert_eq!(text(&output.stdout), "");
     text(&output.stderr)
 }

@@ -96,7 +96,8 @@ impl Namespace {
         Ok(rustix::thread::move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
-    /// The processes inside that can be seen from here: those with any thread in the namespace.
+    /// The processes inside that can be seen from here. One that has its first thread elsewhere is a visitor, such as
+    /// `headend cc` while it looks around, and not among them.
     pub fn processes(&self) -> Result<Vec<u32>, Error> {
         let what = || format!("processes of namespace {}", self.name);
         let own = rustix::fs::fstat(&self.file).during(what)?;
@@ -104,11 +105,8 @@ impl Namespace {
         for entry in fs::read_dir("/proc").during(what)?.flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             // A process may end while it is looked at: then it is none of those inside.
-            let Ok(tasks) = fs::read_dir(entry.path().join("task")) else { continue };
-            let is_inside = tasks.flatten().any(|task| {
-                let its = rustix::fs::stat(task.path().join("ns/net"));
-                its.is_ok_and(|its| (its.st_dev, its.st_ino) == (own.st_dev, own.st_ino))
-            });
+            let its = rustix::fs::stat(entry.path().join("ns/net"));
+            let is_inside = its.is_ok_and(|its| (its.st_dev, its.st_ino) == (own.st_dev, own.st_ino));
             if is_inside {
                 found.push(pid);
             }

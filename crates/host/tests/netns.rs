@@ -147,3 +147,14 @@ fn all_namespaces_are_the_own_one_first_and_each_once() {
     assert!(all.iter().any(|it| it.name() == name.0), "{all:?}");
     assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len(), "{found:?}");
 }
+
+#[test]
+fn who_looks_into_a_namespace_with_one_thread_is_none_of_its_processes() {
+    if !is_root() {
+        return;
+    }
+    let name = Name::new("look");
+    let namespace = Namespace::create(&name.0).expect("root may make a namespace");
+    let found = namespace.run(|| namespace.processes()).expect("it can be entered");
+    assert_eq!(found.expect("/proc can be read"), Vec::<u32>::new());
+}

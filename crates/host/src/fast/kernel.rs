@@ -132,7 +132,12 @@ pub(super) fn installed() -> Result<Vec<Installed>, Error> {
         entries => entries.during(|| FOLDER)?,
     };
     let names = entries.flatten().filter_map(|entry| entry.file_name().to_str().map(str::to_owned));
-    names.map(|name| read(&name)).collect()
+    let read_there = |name: String| match read(&name) {
+        // Somebody has removed it since.
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        read => Some(read),
+    };
+    names.filter_map(read_there).collect()
 }
 
 pub(super) fn set(name: &str, parameters: Parameters) -> Result<(), Error> {
