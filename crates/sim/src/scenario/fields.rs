@@ -386,6 +386,12 @@ const MODEM_FIELDS: &[Field] = &[
     field("up_rate", Kind::Rate, Follows("the channel's"), "The rate of the frames that the headend grants, likewise."),
     field("up_burst", BUCKET, Is("1522B"), "That bucket."),
     field("up_granularity", DELAY, Is("0s"), CALENDAR),
+    field(
+        "grant_calendar",
+        DELAY,
+        Is("0s"),
+        "The upstream flow is granted at most once in each such stretch of time; `\"0s\"`: whenever it asks.",
+    ),
     field("up_buffer", Kind::SizeOr("unlimited"), Is("unlimited"), "The modem's buffer for what waits to be sent."),
     field("burst_max", BUCKET, Is("1600B"), "The largest burst, with its MAC headers. A single packet may be longer."),
     field("piggyback", Kind::Flag, Is("true"), "A burst asks for the next."),

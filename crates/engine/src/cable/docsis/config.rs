@@ -67,6 +67,9 @@ pub struct Modem {
     pub down_delay_max: Duration,
     /// What the upstream flow's grants are held to.
     pub up: Option<Shaping>,
+    /// The entries of the calendar that grants of the upstream flow are put in: one grant to an entry, so that whoever was
+    /// granted in this one waits for the next; zero for no calendar. The standard leaves it to the headend when it grants.
+    pub grant_calendar: Duration,
     /// What the modem's upstream buffer holds.
     pub up_buffer: Bytes,
     /// The largest burst, its MAC headers included: 1600 bytes by default with Cisco's CMTS. A single packet may be longer.
@@ -180,6 +183,7 @@ impl Modem {
             down: None,
             down_delay_max: Duration::from_millis(512),
             up: None,
+            grant_calendar: Duration::ZERO,
             up_buffer: Bytes::MAX,
             burst_max: Bytes::new(1_600),
             piggyback: true,

@@ -42,6 +42,8 @@ pub(super) struct Modem {
     /// In the air: sent, and not whole at the headend.
     air: VecDeque<(Time, Packet)>,
     pub(super) bucket: Option<Bucket>,
+    /// When the MAP was made that granted it last.
+    pub(super) granted_at: Option<Time>,
     pub(super) books: Books,
     rng: Rng,
     /// Requests lost in a row for what it asks now.
@@ -56,6 +58,7 @@ impl Modem {
             queued_bytes: 0,
             air: VecDeque::new(),
             bucket: spec.up.map(Bucket::new),
+            granted_at: None,
             books: Books::default(),
             rng,
             lost: 0,
@@ -100,6 +103,15 @@ impl Modem {
             ask.bytes += MAC_HEADER;
         }
         ask
+    }
+
+    /// When the entry of its calendar begins in which it may be granted next.
+    pub(super) fn next_entry(&self) -> Time {
+        let entry = self.spec.grant_calendar.as_nanos();
+        match self.granted_at {
+            Some(granted) if entry > 0 => Time::from_nanos((granted.as_nanos() / entry + 1) * entry),
+            _ => Time::ZERO,
+        }
     }
 
     /// The first `packets` leave as one burst.

@@ -151,6 +151,15 @@ fn grants_are_held_to_the_upstream_rate_and_its_calendar() {
 }
 
 #[test]
+fn a_calendar_of_grants_has_one_for_a_modem_in_each_entry() {
+    // Granted in the MAPs of 12 ms, of 18 ms in the entry from 16 to 32, and, asked at 22.40, in that of 32 ms.
+    let modem = Modem { grant_calendar: Duration::from_millis(16), ..Modem::unlimited() };
+    let mut docsis = network(Channel::usual(), &modem, 1, 1);
+    let arrivals = [(10_300, 0, ACK), (10_500, 0, ACK), (17_000, 0, ACK)];
+    assert_eq!(timeline(&mut docsis, &arrivals), [(16_400, 0, 1), (22_400, 0, 2), (36_400, 0, 3)]);
+}
+
+#[test]
 fn downstream_packets_are_shaped_then_share_the_channel_and_are_dropped_beyond_the_longest_delay() {
     let shaping = Shaping { rate: Rate::mbit(3), burst: Bytes::new(1_518), granularity: Duration::ZERO };
     let modem = Modem { down: Some(shaping), ..Modem::unlimited() };

@@ -140,7 +140,7 @@ impl Upstream {
         let delay = |bucket: &mut Bucket| bucket.take(now, Bytes::new(ask.rated), Duration::MAX);
         let ready = self.modems[modem].bucket.as_mut().and_then(delay).unwrap_or(now);
         self.cursor = self.cursor.max(self.slot_from(ready + self.channel.propagation));
-        self.grant(modem as u32, ask.bytes, true);
+        self.grant(now, modem as u32, ask.bytes, true);
         self.modems[modem].state = State::Asked(1);
     }
 
@@ -224,7 +224,7 @@ impl Upstream {
                 .skip(granted as usize);
         let piece = pieces.next().expect("a request has bursts left");
         let is_last = pieces.next().is_none();
-        self.grant(modem, piece, is_last);
+        self.grant(now, modem, piece, is_last);
         if !is_last {
             let number = self.number();
             self.requests.push(Reverse(Request { ready: now, number, granted: granted + 1, ..request }));
@@ -237,7 +237,8 @@ impl Upstream {
     }
 
     /// The next mini-slots are for a burst of `bytes`.
-    fn grant(&mut self, modem: u32, bytes: u64, is_last: bool) {
+    fn grant(&mut self, now: Time, modem: u32, bytes: u64, is_last: bool) {
+        self.modems[modem as usize].granted_at = Some(now);
         let slots = self.channel.burst_slots(bytes);
         let (start, end) = (self.time_of(self.cursor), self.time_of(self.cursor + slots));
         self.cursor += slots;
@@ -252,7 +253,7 @@ impl Upstream {
         let asking = &mut self.modems[modem as usize];
         let delay = |bucket: &mut Bucket| bucket.take(now, Bytes::new(rated), Duration::MAX);
         let conforms = asking.bucket.as_mut().and_then(delay).unwrap_or(now);
-        let ready = conforms.max(now + self.channel.processing);
+        let ready = conforms.max(now + self.channel.processing).max(asking.next_entry());
         let number = self.number();
         self.requests.push(Reverse(Request { ready, number, modem, bytes, granted: 0 }));
     }

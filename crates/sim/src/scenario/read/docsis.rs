@@ -106,6 +106,7 @@ fn modem(section: &Section<'_>) -> Modem {
         down: shaping("down_rate", "down_burst", "down_granularity"),
         down_delay_max: section.setting("down_delay_max").span(),
         up: shaping("up_rate", "up_burst", "up_granularity"),
+        grant_calendar: section.setting("grant_calendar").span(),
         up_buffer: section.setting("up_buffer").size_or().unwrap_or(Bytes::MAX),
         burst_max: section.setting("burst_max").size(),
         piggyback: section.setting("piggyback").flag(),
