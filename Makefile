@@ -60,8 +60,13 @@ fuzz: ## fuzz the reader of scenarios and the TCP for FUZZ_SECONDS each (60); ne
 
 .PHONY: lab
 lab: native ## the simulator beside Linux over a grid of scenarios, in real time: needs root and 20 minutes, and writes a page
-	@$(PYTHON) -m headend.lab run scenarios/lab/*.toml --binary $(TARGET)/release/headend --out $(OUT)/lab
+	@$(PYTHON) -m headend.lab run scenarios/lab/[0-9]*.toml --binary $(TARGET)/release/headend --out $(OUT)/lab
 	@echo "Open file://$(CURDIR)/$(OUT)/lab/index.html"
+
+.PHONY: lab-fast
+lab-fast: native ## FAST in the kernel, judged, in real time: needs root, what `headend cc` needs, and 20 minutes
+	@$(PYTHON) -m headend.lab fast --binary $(TARGET)/release/headend --out $(OUT)/lab-fast
+	@echo "Open file://$(CURDIR)/$(OUT)/lab-fast/index.html"
 
 .PHONY: docs
 docs: native $(VENV)/.dev ## the book, into build/docs

@@ -14,8 +14,10 @@ from typing import Annotated, NoReturn
 import typer
 
 from headend import _native
+from headend.lab import fast as fast_study
 from headend.lab import page
 from headend.lab.comparison import Comparison, ComparisonError
+from headend.papers.model import StudyResult
 from headend.papers.study import machine
 from headend.report import FolderError, render
 
@@ -50,12 +52,45 @@ def run(
         if resume and target.exists():
             continue
         typer.echo(f"{number} of {len(files)}: {file}", err=True)
-        printed = _output([str(binary), "compare", str(file), "--together", str(together), "--format", "json"])
-        part = target.with_suffix(".part")
-        part.write_text(printed, encoding="utf-8")
-        part.replace(target)
+        _keep(target, [str(binary), "compare", str(file), "--together", str(together), "--format", "json"])
     command_line = shlex.join(["python", "-m", "headend.lab", "run", *map(str, files), "--out", str(out)])
     _write(out, command_line, started.isoformat(timespec="seconds"), round(time.monotonic() - clock, 3), files)
+
+
+@app.command()
+def fast(
+    out: Out,
+    binary: Annotated[Path, typer.Option(help="The headend command.")] = Path("target/release/headend"),
+    scenarios: Annotated[Path, typer.Option(help="Folder of the scenario files fast-*.toml.")] = Path("scenarios/lab"),
+    together: Annotated[int, typer.Option(min=1, help="Runs of a point at a time.")] = 4,
+    resume: Annotated[bool, typer.Option("--resume", help="Leave out the files that have been measured.")] = False,
+) -> None:
+    """Judge FAST in the kernel: its queue, fairness, CUBIC and the simulator beside it. Takes root and 20 minutes."""
+    started = datetime.datetime.now(datetime.UTC)
+    clock = time.monotonic()
+    folder = out / KEPT
+    folder.mkdir(parents=True, exist_ok=True)
+    commands = dict.fromkeys(fast_study.MEASURED, "lab") | dict.fromkeys(fast_study.COMPARED, "compare")
+    for number, (name, command) in enumerate(commands.items(), 1):
+        target = folder / f"{name}.json"
+        if not (resume and target.exists()):
+            file = scenarios / f"{name}.toml"
+            typer.echo(f"{number} of {len(commands)}: {file}", err=True)
+            _keep(target, [str(binary), command, str(file), "--together", str(together), "--format", "json"])
+    try:
+        study = fast_study.study(
+            {name: fast_study.Measured.load(folder / f"{name}.json") for name in fast_study.MEASURED},
+            [Comparison.load(folder / f"{name}.json") for name in fast_study.COMPARED],
+            command=shlex.join(["python", "-m", "headend.lab", "fast", "--out", str(out)]),
+            machine=machine(),
+            version=f"headend {_native.__version__} ({_native.__commit__})",
+            started=started.isoformat(timespec="seconds"),
+            elapsed_s=round(time.monotonic() - clock, 3),
+        )
+        written = render(study, out)
+    except (ComparisonError, OSError, FolderError) as error:
+        _fail(str(error))
+    _show(study, written)
 
 
 @app.command()
@@ -84,10 +119,23 @@ def _write(out: Path, command: str, started: str, elapsed_s: float, files: list[
         written = render(study, out)
     except (ComparisonError, OSError, FolderError) as error:
         _fail(str(error))
+    _show(study, written)
+
+
+def _show(study: StudyResult, written: Path) -> None:
+    """The verdicts, and where the page is."""
     for claim in study.claims():
         verdict = "met" if claim.verdict == "reproduced" else "missed"
         typer.echo(f"{claim.id}: {claim.measured}, goal {claim.published}: {verdict}")
     typer.echo(written)
+
+
+def _keep(target: Path, command: list[str]) -> None:
+    """Write what a command prints to `target`, whole or not at all."""
+    printed = _output(command)
+    part = target.with_suffix(".part")
+    part.write_text(printed, encoding="utf-8")
+    part.replace(target)
 
 
 def _output(command: list[str]) -> str:
