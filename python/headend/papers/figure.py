@@ -127,6 +127,8 @@ class Line:
     """Instead of the figure's."""
     axis: Axis | None = None
     """Instead of the figure's."""
+    exact: bool = False
+    """Nothing is random on this line: one run of each point says all."""
 
 
 class Study(Protocol):

@@ -87,7 +87,8 @@ class Runner:
             axis = line.axis or figure.axis
             parts: dict[int, list[tuple[float, Any]]] = {}
             for x, value in axis.values(scenario):
-                parts.setdefault(self.runs(figure, x), []).append((x, value))
+                runs = 1 if line.exact else self.runs(figure, x)
+                parts.setdefault(runs, []).append((x, value))
             label = f"{figure.id}: {line.label}"
             cells = [
                 cell
@@ -118,15 +119,15 @@ class Runner:
         self._say(label, len(points), len(points))
         return cells
 
-    def traced(self, scenario: str, settings: Settings, label: str) -> Result:
-        """One run with its packets recorded; what the file sweeps stays at its setting, or at its first value."""
+    def traced(self, scenario: str, settings: Settings, label: str, run: int = 0) -> Result:
+        """A run with its packets recorded; what the file sweeps stays at its setting, or at its first value."""
         self._say(label, 0, 1)
         path = self.path(scenario)
         result = self.simulate(
             path,
             **_pinned(path, settings),
             runs=1,
-            seed=self.seed,
+            seed=self.seed + run,
             threads=1,
             trace=True,
             progress=None,

@@ -1,4 +1,4 @@
-"""Windows at rest on a simple link, and the round trips that go with them: Figures 5 to 8 and 11, and equation (5)."""
+"""Windows at rest, and the round trips that go with them: Figures 5 to 8 and 11, and equation (5)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from headend.papers.claim import Claim, about, criterion, exactly, number
-from headend.papers.fast.simple import ALPHA, FULL, NO_CHANCE, PACKET
+from headend.papers.claim import Claim, Range, about, criterion, exactly, more_than, number
+from headend.papers.fast.throughput import ALPHA, CHOSEN, CLOCKS, FULL, NO_CHANCE, PACKET
 from headend.papers.figure import load
 from headend.papers.model import Criterion, FigureResult, Series
 from headend.papers.stats import Estimate
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MSS = 1460
 MBPS = 3.0
 BASE_MS = 100.0 + PACKET * 8 / (MBPS * 1000) + 40 * 8 / 512
-"""The round trip without a queue: propagation, a packet down and an acknowledgement up."""
+"""The round trip without a queue on the simple link: propagation, a packet down and an acknowledgement up."""
 SETTLED_S = 30.0
 """Half of a run: by then every window rests."""
 INTERVAL_S = 4.0
@@ -106,15 +106,24 @@ def _flow(trace: Table, instance: int) -> _Flow:
     return _Flow(time_s, trace["cwnd_bytes"][rows] / MSS, una, time_s[heard], rtt_ms)
 
 
+RUNS_FULL = {"docsis": 4, "docsis_two": 4}
+"""Runs for each alpha where something is random: the paper's 140 experiments for alpha from 1 to 35."""
+
+
 def rests(runner: Runner, scenario: str) -> list[Rest]:
-    """A run for each alpha of the scenario's file, once for all figures."""
+    """Runs for each alpha of the scenario's file, once for all figures."""
 
     def all_of_them() -> list[Rest]:
         alphas = load(runner.path(scenario))["sweep"][ALPHA.path]
         if runner.edition == "quick":
             alphas = [alpha for alpha in alphas if alpha <= 6 or alpha % 5 == 0]
+        runs = 1 if runner.edition == "quick" else RUNS_FULL.get(scenario, 1)
         label = f"windows of {scenario}"
-        return [measure(runner.traced(scenario, {ALPHA.path: a}, f"{label}, alpha {a}"), a) for a in alphas]
+        return [
+            measure(runner.traced(scenario, {ALPHA.path: a}, f"{label}, alpha {a}, run {run}", run), a)
+            for a in alphas
+            for run in range(runs)
+        ]
 
     return runner.once(("fast", scenario), all_of_them)
 
@@ -135,22 +144,28 @@ class RestFigure:
     hi: Callable[[Rest], float] | None = None
     theory: Callable[[Sequence[Rest]], list[Series]] = lambda _: []
     scenario: str = "simple"
-    claims: Sequence[Claim[Sequence[Rest]]] = ()
-    notes: Sequence[str] = (NO_CHANCE,)
+    docsis: str | None = "docsis"
+    """The scenario with the modem in the link's place, if it is shown."""
+    link_claims: Sequence[Claim[Sequence[Rest]]] = ()
+    """Judged on the simple link."""
+    docsis_claims: Sequence[Claim[Sequence[Rest]]] = ()
+    """Judged over the modem."""
+    notes: Sequence[str] = (NO_CHANCE, CLOCKS, CHOSEN)
+
+    @property
+    def claims(self) -> Sequence[Claim[Sequence[Rest]]]:
+        """All of them."""
+        return [*self.link_claims, *self.docsis_claims]
 
     def produce(self, runner: Runner) -> FigureResult:
         """Simulate, unless another figure has, and measure."""
         found = rests(runner, self.scenario)
-        points = sorted(found, key=lambda rest: (self.x(rest), rest.alpha))
-        y = [self.y(rest) for rest in points]
-        shown = Series(
-            label="simple link",
-            x=[self.x(rest) for rest in points],
-            y=y,
-            lo=[self.lo(rest) for rest in points] if self.lo else y,
-            hi=[self.hi(rest) for rest in points] if self.hi else y,
-            style="points",
-        )
+        shown = [self._points("simple link", found)]
+        verdicts = [claim.judge(found) for claim in self.link_claims]
+        if self.docsis is not None:
+            over_modem = rests(runner, self.docsis)
+            shown.append(self._points("DOCSIS", over_modem))
+            verdicts += [claim.judge(over_modem) for claim in self.docsis_claims]
         return FigureResult(
             id=self.id,
             title=self.title,
@@ -159,12 +174,24 @@ class RestFigure:
             kind="lines",
             x_label=self.x_label,
             y_label=self.y_label,
-            series=[shown, *self.theory(found)],
-            claims=[claim.judge(found) for claim in self.claims],
+            series=[*shown, *self.theory(found)],
+            claims=verdicts,
             command=runner.command(self.id),
-            runs=1,
+            runs=RUNS_FULL.get(self.docsis or "", 1) if runner.edition == "full" else 1,
             seed=runner.seed,
             notes=[*self.notes, f"A point is the second half of a run of {2 * SETTLED_S:g} s."],
+        )
+
+    def _points(self, label: str, found: Sequence[Rest]) -> Series:
+        points = sorted(found, key=lambda rest: (self.x(rest), rest.alpha))
+        y = [self.y(rest) for rest in points]
+        return Series(
+            label=label,
+            x=[self.x(rest) for rest in points],
+            y=y,
+            lo=[self.lo(rest) for rest in points] if self.lo else y,
+            hi=[self.hi(rest) for rest in points] if self.hi else y,
+            style="points",
         )
 
 
@@ -218,6 +245,64 @@ def _bandwidth_delay_reason(found: Sequence[Rest], _: Sequence[Criterion]) -> st
     return f"With d = {number(BASE_MS, 'ms')} the product is {number(product)} packets; windows rest at {windows}, ..."
 
 
+PLATEAU = (20, 37)
+"""Windows in which the paper sees the phantom delay, in packets."""
+PLATEAU_MS = Range(140, 150)
+
+
+def on_plateau(found: Sequence[Rest]) -> list[Rest]:
+    """Those whose window is one of the paper's plateau. There is always one, or the claim cannot be measured."""
+    inside = [rest for rest in found if PLATEAU[0] <= rest.window <= PLATEAU[1]]
+    assert inside, "some window comes to rest between 20 and 37 packets"
+    return inside
+
+
+def _plateau(found: Sequence[Rest]) -> list[Criterion]:
+    rtts = [rest.rtt_ms for rest in on_plateau(found)]
+    base = min(rest.base_ms for rest in found)
+    return [
+        criterion("least mean round trip, windows 20 to 37", "145", Estimate.exact(min(rtts)), PLATEAU_MS, unit="ms"),
+        criterion("largest", "145", Estimate.exact(max(rtts)), PLATEAU_MS, unit="ms"),
+        criterion(
+            "mean over those windows", "145", Estimate.exact(float(np.mean(rtts))), PLATEAU_MS, unit="ms", judged=False
+        ),
+        criterion(
+            "smallest window at rest that fills the link",
+            "37",
+            Estimate.exact(_full_from(found)),
+            about(37, 1),
+            unit="packets",
+        ),
+        criterion("base round trip", "115", Estimate.exact(base), about(115, 1), unit="ms"),
+    ]
+
+
+def _plateau_reason(found: Sequence[Rest], _: Sequence[Criterion]) -> str:
+    points = sorted({(round(rest.window), round(rest.rtt_ms)) for rest in on_plateau(found)})
+    rows = ", ".join(f"{window}: {rtt}" for window, rtt in points)
+    return (
+        f"Mean round trip [ms] by window: {rows}. Packets take 8 or 9 entries of the calendars, 128 or 144 ms; the "
+        "larger the window, the more of them take 9."
+    )
+
+
+def _minimum(found: Sequence[Rest]) -> list[Criterion]:
+    base = min(rest.base_ms for rest in found)
+    least = min(rest.rtt_min_ms for rest in on_plateau(found))
+    return [
+        criterion(
+            "least minimum of any 4 s, windows 20 to 37, over the base",
+            "> 1",
+            Estimate.exact(least / base),
+            more_than(1.0),
+        )
+    ]
+
+
+def _minimum_reason(found: Sequence[Rest], _: Sequence[Criterion]) -> str:
+    return f"The base is {number(min(rest.base_ms for rest in found), 'ms')}."
+
+
 WINDOW = "Window [packets]"
 
 ONE_FLOW = (
@@ -231,13 +316,22 @@ ONE_FLOW = (
         x=lambda rest: rest.window,
         y=lambda rest: rest.rate_mbps,
         theory=_ideal_rate,
-        claims=[
+        link_claims=[
             Claim(
                 id="fast.fig5_6.simple",
                 tolerance="Within 15% of the paper's 25 packets, a product of bandwidth and delay without the time "
                 f"that a packet and its acknowledgement take to send; full is {FULL:.0%} of the largest throughput.",
                 measure=_bandwidth_delay,
                 reason=_bandwidth_delay_reason,
+            )
+        ],
+        docsis_claims=[
+            Claim(
+                id="fast.fig5_6.docsis",
+                tolerance="Every window at rest between 20 and 37 packets has a mean round trip within 5 ms of 145; "
+                "the smallest that fills the link within 15% of 37 packets, the base of 115 ms.",
+                measure=_plateau,
+                reason=_plateau_reason,
             )
         ],
     ),
@@ -262,6 +356,14 @@ ONE_FLOW = (
         x=lambda rest: rest.window,
         y=lambda rest: rest.rtt_min_ms,
         theory=_ideal_rtt,
+        docsis_claims=[
+            Claim(
+                id="fast.fig7",
+                tolerance="Qualitative: over the plateau's windows not one interval's minimum comes down to the base.",
+                measure=_minimum,
+                reason=_minimum_reason,
+            )
+        ],
     ),
     RestFigure(
         id="fig8",
@@ -288,7 +390,8 @@ FIG11 = RestFigure(
     y=lambda rest: rest.rate_mbps,
     theory=_ideal_rate,
     scenario="two",
-    notes=["One run for each alpha."],
+    docsis="docsis_two",
+    notes=[CHOSEN],
 )
 
 
@@ -321,7 +424,9 @@ EQUATION = RestFigure(
     x=lambda rest: rest.alpha,
     y=lambda rest: rest.queued,
     theory=_bounds,
-    claims=[
+    docsis=None,
+    notes=[NO_CHANCE],
+    link_claims=[
         Claim(
             id="fast.eq5",
             tolerance="Exact: not one window at rest outside alpha - 2 < w (D - d) / D <= alpha.",
