@@ -14,6 +14,8 @@ mod failure;
 mod lab;
 mod outputs;
 mod personalities;
+#[cfg(target_os = "linux")]
+mod proxy;
 mod request;
 mod sim;
 mod size;
@@ -47,6 +49,8 @@ enum Command {
     Conform(conform::Arguments),
     #[cfg(target_os = "linux")]
     Cc(cc::Arguments),
+    #[cfg(target_os = "linux")]
+    Proxy(proxy::Arguments),
     Check(request::Arguments),
     Size(size::Arguments),
     Personalities(personalities::Arguments),
@@ -74,6 +78,8 @@ fn main() -> ExitCode {
         Command::Conform(arguments) => conform::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Cc(arguments) => cc::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Proxy(arguments) => proxy::run(&arguments),
         Command::Check(arguments) => request::check(&arguments),
         Command::Size(arguments) => size::run(&arguments),
         Command::Personalities(arguments) => personalities::run(&arguments),

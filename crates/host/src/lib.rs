@@ -15,6 +15,7 @@ pub mod packet;
 pub mod personality;
 pub mod privilege;
 pub mod process;
+pub mod proxy;
 pub mod reactor;
 pub mod route;
 pub mod socket;

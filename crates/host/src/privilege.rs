@@ -1,15 +1,49 @@
 //! What a process must be allowed to do before it can make networks.
 
+use std::ffi::CString;
 use std::fs::OpenOptions;
+use std::io;
 
 use rustix::process::{Resource, Rlimit};
-use rustix::thread::CapabilitySet;
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use crate::error::{During, Error};
 
 /// Allows this process, and those that it starts, as many open files as it may allow itself.
 pub fn raise_open_files() {
     let limits = rustix::process::getrlimit(Resource::Nofile);
     // What is refused stays as it is: who needs more hears of it where one cannot be opened.
     let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits });
+}
+
+/// Becomes `user` and nobody's superuser again, if this process is root's; otherwise it stays who it is. Threads must not
+/// have been started yet. Of its capabilities only those of `keep` stay that it has.
+pub fn become_user(user: &str, keep: CapabilitySet) -> Result<(), Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let what = || format!("become the user {user:?}");
+    let name = CString::new(user).map_err(|_| Error::new(what(), io::Error::from(io::ErrorKind::InvalidInput)))?;
+    // SAFETY: the name ends with a zero; the entry is read before anything else could change it.
+    let ids = unsafe { libc::getpwnam(name.as_ptr()).as_ref().map(|entry| (entry.pw_uid, entry.pw_gid)) };
+    let (uid, gid) = ids.ok_or_else(|| {
+        Error::new(what(), io::Error::new(io::ErrorKind::NotFound, "there is no such user; name another with `user`"))
+    })?;
+    if uid == 0 {
+        return Ok(());
+    }
+    let kept = rustix::thread::capabilities(None).during(what)?.permitted & keep;
+    rustix::thread::set_keep_capabilities(!kept.is_empty()).during(what)?;
+    let check = |result: libc::c_int| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    // SAFETY: three calls that take numbers; no groups are read.
+    check(unsafe { libc::setgroups(0, std::ptr::null()) }).during(what)?;
+    // SAFETY: as above.
+    check(unsafe { libc::setresgid(gid, gid, gid) }).during(what)?;
+    // SAFETY: as above.
+    check(unsafe { libc::setresuid(uid, uid, uid) }).during(what)?;
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, sets).during(what)?;
+    rustix::thread::set_no_new_privs(true).during(what)
 }
 
 /// What this process lacks to make namespaces and devices, in words; empty if nothing.

@@ -117,13 +117,7 @@ pub fn clamp_window(socket: impl AsFd, window: Bytes) -> io::Result<()> {
 /// Whether the kernel has a TCP option, a number. Where no socket can be made, it is said to: using it tells the reason.
 pub(crate) fn knows(option: libc::c_int) -> bool {
     let Ok(socket) = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)) else { return true };
-    let mut value: libc::c_int = 0;
-    let mut length = mem::size_of_val(&value) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into `value`; both outlive the call.
-    let result = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, (&raw mut value).cast(), &raw mut length)
-    };
-    result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ENOPROTOOPT)
+    !matches!(read(&socket, libc::IPPROTO_TCP, option), Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT))
 }
 
 /// An algorithm's name in the kernel.
@@ -142,15 +136,27 @@ pub fn kernel_names() -> Vec<String> {
     offered.split_whitespace().map(str::to_owned).collect()
 }
 
-fn clamp(value: u64) -> libc::c_int {
+pub(crate) fn clamp(value: u64) -> libc::c_int {
     libc::c_int::try_from(value).unwrap_or(libc::c_int::MAX / 2)
 }
 
-fn set(fd: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+/// Sets an option that is a number.
+pub(crate) fn set(socket: impl AsFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    let fd = socket.as_fd();
     let length = mem::size_of_val(&value) as libc::socklen_t;
     // SAFETY: the kernel reads `length` bytes of `value`, which outlives the call.
     let result = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads an option that is a number.
+pub(crate) fn read(socket: impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<libc::c_int> {
+    let fd = socket.as_fd();
+    let mut value: libc::c_int = 0;
+    let mut length = mem::size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `value`; both outlive the call.
+    let result = unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut length) };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
 /// State of a connection's loss recovery (`tcpi_ca_state`).

@@ -1,0 +1,226 @@
+//! `headend proxy`
+
+mod file;
+mod lines;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::{ArgGroup, Args, ValueEnum};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use headend_host::proxy::access::{Networks, Rule};
+use headend_host::proxy::config::{Config, Listener, Way};
+use headend_host::proxy::inbound::Destination;
+use headend_host::proxy::{Proxy, Refusal, Sinks};
+
+use crate::failure::Failure;
+use lines::Lines;
+
+/// Split TCP connections: end those of clients here, and connect on to servers
+#[derive(Args, Debug)]
+#[command(
+    group = ArgGroup::new("what").required(true),
+    after_help = "Examples:\n  \
+    headend proxy --listen 127.0.0.1:3128 --way http\n  \
+    headend proxy --listen 10.0.0.1:1080 --way socks5 --clients 10.0.0.0/8\n  \
+    headend proxy --config /etc/headend/proxy.toml\n\n\
+    SIGHUP reads the file again, SIGTERM and Ctrl-C let open connections end and a second one does not.\n\
+    Messages go to stderr, the lines of connections to stdout.\n\
+    Exit codes: 0; 2 for a wrong request; 1 for a failure."
+)]
+pub(crate) struct Arguments {
+    /// The proxy's file (docs/reference/proxy-config.md)
+    #[arg(long, value_name = "FILE", group = "what")]
+    config: Option<PathBuf>,
+
+    /// Read the file, say what is wrong with it, and end
+    #[arg(long, requires = "config")]
+    check: bool,
+
+    /// Listen here, without a file
+    #[arg(long, value_name = "ADDRESS:PORT", group = "what")]
+    listen: Option<SocketAddr>,
+
+    /// What clients speak
+    #[arg(long, value_enum, default_value_t = Tongue::Http, requires = "listen")]
+    way: Tongue,
+
+    /// Where all connections go, with --way forward
+    #[arg(long, value_name = "HOST:PORT", requires = "listen", required_if_eq("way", "forward"))]
+    to: Option<String>,
+
+    /// Clients to serve, such as 10.0.0.0/8 [default on a loopback address: whoever is on this machine]
+    #[arg(long, value_name = "NETWORK", requires = "listen")]
+    clients: Vec<String>,
+
+    /// Destinations to allow although they are loopback, link-local or this machine's, such as 127.0.0.1:8080
+    #[arg(long, value_name = "RULE", requires = "listen")]
+    allow: Vec<String>,
+
+    /// Print a line for each connection when it has ended
+    #[arg(long, requires = "listen")]
+    log: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Tongue {
+    /// HTTP: CONNECT and absolute targets
+    Http,
+    /// SOCKS version 5
+    Socks5,
+    /// Connections that the kernel diverts here (TPROXY)
+    Transparent,
+    /// Nothing: all connections go to one place
+    Forward,
+}
+
+/// Between two looks at whether the last connection has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let config = read(arguments)?;
+    config.check().map_err(|wrong| Failure::Wrong(located(arguments.config.as_deref(), &wrong)))?;
+    if arguments.check {
+        return Ok(());
+    }
+    let lines = Lines::start()?;
+    let sinks =
+        Sinks { say: Box::new(|message| eprintln!("{message}")), line: Box::new(move |line| lines.write(line)) };
+    let proxy = Proxy::start(config, sinks).map_err(|refusal| failure(arguments.config.as_deref(), refusal))?;
+    report(&proxy);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::Failed(format!("signals cannot be received: {error}")))?;
+    runtime.block_on(serve(proxy, arguments.config.as_deref()))
+}
+
+/// Serves until a signal says to end.
+async fn serve(mut proxy: Proxy, file: Option<&Path>) -> Result<(), Failure> {
+    let mut reload = receive(SignalKind::hangup())?;
+    let mut terminate = receive(SignalKind::terminate())?;
+    let mut interrupt = receive(SignalKind::interrupt())?;
+    loop {
+        tokio::select! {
+            _ = reload.recv() => match file {
+                Some(file) => reread(&mut proxy, file),
+                None => eprintln!("SIGHUP: there is no file to read again"),
+            },
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+        }
+    }
+    proxy.close_listeners();
+    let limit = proxy.config().limits.drain;
+    let open = proxy.books().open();
+    if open > 0 {
+        eprintln!("{open} connections are open and have {} s to end; a second signal ends them", limit.as_secs_f64());
+    }
+    let end = Instant::now() + limit;
+    while !proxy.is_idle() && Instant::now() < end {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+        }
+    }
+    let left = proxy.books().open();
+    if left > 0 {
+        eprintln!("{left} connections are reset");
+    }
+    proxy.stop();
+    Ok(())
+}
+
+fn receive(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::Failed(format!("signals cannot be received: {error}")))
+}
+
+/// A file with a mistake changes nothing.
+fn reread(proxy: &mut Proxy, file: &Path) {
+    let outcome =
+        file::read(file).map_err(|failure| failure.message().unwrap_or_default().to_owned()).and_then(|config| {
+            let before = proxy.config();
+            for (name, is_other) in
+                [("workers", before.workers != config.workers), ("user", before.user != config.user)]
+            {
+                if is_other {
+                    eprintln!("{}: {name} is what it was until the next start", file.display());
+                }
+            }
+            proxy.reload(config).map_err(|refusal| match refusal {
+                Refusal::Wrong(wrong) => located(Some(file), &wrong),
+                Refusal::System(error) => error.to_string(),
+            })
+        });
+    match outcome {
+        Ok(()) => {
+            eprintln!("{}: read again", file.display());
+            report(proxy);
+        }
+        Err(message) => eprintln!("{message}\nNothing has changed: the proxy goes on as it was."),
+    }
+}
+
+/// What it listens on, and what its sockets are.
+fn report(proxy: &Proxy) {
+    let config = proxy.config();
+    for ((name, side), grants) in [("local", &config.local), ("remote", &config.remote)].into_iter().zip(proxy.grants())
+    {
+        let personality = side.name.as_deref().map_or(String::new(), |name| format!(" ({name})"));
+        if grants.is_empty() {
+            eprintln!("{name} side{personality}: as the machine has it");
+        }
+        for grant in grants {
+            eprintln!("{name} side{personality}: {grant}");
+        }
+    }
+    for (address, way) in proxy.listening() {
+        eprintln!("listening on {address} ({way})");
+    }
+}
+
+fn read(arguments: &Arguments) -> Result<Config, Failure> {
+    let address = match (&arguments.config, arguments.listen) {
+        (Some(path), _) => return file::read(path),
+        (None, Some(address)) => address,
+        (None, None) => unreachable!("the parser has seen to one of them"),
+    };
+    let wrong = |option: &str, text: &str, expected: &str| {
+        Failure::Wrong(format!("--{option}: found {text:?}, expected {expected}"))
+    };
+    let way = match (arguments.way, &arguments.to) {
+        (Tongue::Forward, Some(to)) => {
+            Way::Forward(Destination::read(to.as_bytes()).map_err(|why| wrong("to", to, &format!("host:port; {why}")))?)
+        }
+        (_, Some(to)) => return Err(wrong("to", to, "nothing but with --way forward")),
+        (Tongue::Http, None) => Way::Http,
+        (Tongue::Socks5, None) => Way::Socks5,
+        (Tongue::Transparent, None) => Way::Transparent,
+        (Tongue::Forward, None) => unreachable!("the parser has seen to it"),
+    };
+    let mut listener = Listener::new(address, way);
+    let network = |text: &String| {
+        Networks::read(text).ok_or_else(|| wrong("clients", text, "a network such as 10.0.0.0/8 or 2001:db8::/32"))
+    };
+    listener.clients = Networks::new(arguments.clients.iter().map(network).collect::<Result<_, _>>()?);
+    let mut config = Config::new(vec![listener]);
+    let rule = |text: &String| Rule::read(text).map_err(|expected| wrong("allow", text, expected));
+    config.destinations.allow = arguments.allow.iter().map(rule).collect::<Result<_, _>>()?;
+    config.log.connections = arguments.log;
+    Ok(config)
+}
+
+fn located(file: Option<&Path>, wrong: &dyn std::fmt::Display) -> String {
+    match file {
+        Some(file) => format!("{}: {wrong}", file.display()),
+        None => wrong.to_string(),
+    }
+}
+
+fn failure(file: Option<&Path>, refusal: Refusal) -> Failure {
+    match refusal {
+        Refusal::Wrong(wrong) => Failure::Wrong(located(file, &wrong)),
+        Refusal::System(error) => error.into(),
+    }
+}

@@ -1,0 +1,55 @@
+//! The lines of ended connections: handed over by workers, which wait for no reader, and written by a thread.
+
+use std::io::{self, BufWriter, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
+
+use crate::failure::Failure;
+
+/// Lines that wait to be written; beyond, they are counted and not kept.
+const WAITING_MAX: usize = 16_384;
+
+/// Where lines are handed over.
+pub(super) struct Lines {
+    sender: SyncSender<String>,
+    lost: AtomicU64,
+}
+
+impl Lines {
+    /// Starts the thread that writes to stdout.
+    pub(super) fn start() -> Result<Lines, Failure> {
+        let (sender, lines) = sync_channel(WAITING_MAX);
+        let writer = thread::Builder::new().name("lines".to_owned()).spawn(move || write(&lines));
+        writer.map_err(|error| Failure::Failed(format!("no thread for the lines of connections: {error}")))?;
+        Ok(Lines { sender, lost: AtomicU64::new(0) })
+    }
+
+    /// Hands a line over.
+    pub(super) fn write(&self, line: String) {
+        match self.sender.try_send(line) {
+            Ok(()) => {
+                let lost = self.lost.swap(0, Ordering::Relaxed);
+                if lost > 0 {
+                    eprintln!("{lost} lines of connections were not written: stdout is too slow");
+                }
+            }
+            Err(TrySendError::Full(_)) => {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+            }
+            // Nobody reads stdout any more.
+            Err(TrySendError::Disconnected(_)) => {}
+        }
+    }
+}
+
+fn write(lines: &Receiver<String>) {
+    let mut out = BufWriter::new(io::stdout().lock());
+    while let Ok(line) = lines.recv() {
+        let more = lines.try_iter();
+        let written = std::iter::once(line).chain(more).try_for_each(|line| writeln!(out, "{line}"));
+        if written.and_then(|()| out.flush()).is_err() {
+            return;
+        }
+    }
+}

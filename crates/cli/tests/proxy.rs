@@ -1,0 +1,294 @@
+//! The proxy as clients and servers meet it: the real binary between real sockets on the loopback.
+
+#![cfg(target_os = "linux")]
+
+#[path = "support/proxied.rs"]
+mod proxied;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use proxied::{Proxy, Server, Tongue, connected, noise, reset, rest_of, server_and_client};
+
+const TONGUES: [Tongue; 3] = [Tongue::Connect, Tongue::Socks5, Tongue::Forward];
+
+#[test]
+fn every_byte_arrives_once_and_in_order_both_ways_in_each_way_in() {
+    let proxy = Proxy::start("");
+    for tongue in TONGUES {
+        let (mut server, mut client) = server_and_client(&proxy, tongue);
+        let (up, down) = (noise(1, 3_000_000), noise(2, 5_000_000));
+        let (sent_up, sent_down) = (up.clone(), down.clone());
+        let mut writing = client.try_clone().unwrap();
+        let uploader = thread::spawn(move || {
+            writing.write_all(&sent_up).unwrap();
+            writing.shutdown(Shutdown::Write).unwrap();
+        });
+        let answering = thread::spawn(move || {
+            let mut writing = server.try_clone().unwrap();
+            let downloader = thread::spawn(move || writing.write_all(&sent_down).unwrap());
+            let got = rest_of(&mut server);
+            downloader.join().unwrap();
+            got
+        });
+        let got = rest_of(&mut client);
+        uploader.join().unwrap();
+        assert!(got == down, "{tongue:?}: what the server sent is what the client got");
+        assert!(answering.join().unwrap() == up, "{tongue:?}: what the client sent is what the server got");
+    }
+}
+
+#[test]
+fn a_half_close_goes_across_and_the_answer_still_comes() {
+    let proxy = Proxy::start("");
+    for tongue in TONGUES {
+        let (mut server, mut client) = server_and_client(&proxy, tongue);
+        client.write_all(b"question").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(rest_of(&mut server), b"question", "{tongue:?}");
+        server.write_all(b"answer").unwrap();
+        drop(server);
+        assert_eq!(rest_of(&mut client), b"answer", "{tongue:?}");
+    }
+}
+
+#[test]
+fn a_server_may_speak_first_and_close_first() {
+    let proxy = Proxy::start("");
+    for tongue in TONGUES {
+        let (mut server, mut client) = server_and_client(&proxy, tongue);
+        server.write_all(b"220 ready").unwrap();
+        server.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(rest_of(&mut client), b"220 ready", "{tongue:?}");
+        client.write_all(b"thanks").unwrap();
+        drop(client);
+        assert_eq!(rest_of(&mut server), b"thanks", "{tongue:?}");
+    }
+}
+
+#[test]
+fn a_reset_on_either_side_resets_the_other() {
+    let proxy = Proxy::start("");
+    for tongue in TONGUES {
+        let (server, mut client) = server_and_client(&proxy, tongue);
+        reset(server);
+        assert_eq!(client.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset, "{tongue:?}");
+        let (mut server, client) = server_and_client(&proxy, tongue);
+        reset(client);
+        assert_eq!(server.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset, "{tongue:?}");
+    }
+}
+
+#[test]
+fn a_reset_is_heard_while_the_other_side_takes_nothing() {
+    let proxy = Proxy::start("");
+    let (mut server, client) = server_and_client(&proxy, Tongue::Connect);
+    // Until nothing moves any more: all buffers on the way are full.
+    server.set_write_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+    let chunk = vec![7; 1 << 20];
+    let full = server.write_all(&chunk.repeat(64)).unwrap_err();
+    assert_eq!(full.kind(), ErrorKind::WouldBlock, "64 MB fit into no buffers");
+    reset(server);
+    let mut client = client;
+    let mut bytes = vec![0; 1 << 16];
+    let end = loop {
+        match client.read(&mut bytes) {
+            Ok(0) => panic!("half of something must not look whole"),
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(end.kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_slow_reader_holds_back_its_own_sender_and_nobody_else() {
+    let proxy = Proxy::start("[limits]\nmemory_per_connection = \"64KiB\"\nmemory = \"128KiB\"\n");
+    let mut stalled = Vec::new();
+    for _ in 0..4 {
+        let (mut server, client) = server_and_client(&proxy, Tongue::Connect);
+        server.set_write_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+        let bytes = noise(3, 1 << 20);
+        let mut sent = 0_u64;
+        while let Ok(len) = server.write(&bytes[(sent % (1 << 20)) as usize..]) {
+            sent += len as u64;
+            assert!(sent < 64 << 20, "somebody takes in what nobody reads");
+        }
+        stalled.push((server, client, sent));
+    }
+    // With all memory taken, another connection goes on as ever ...
+    let (mut server, mut client) = server_and_client(&proxy, Tongue::Connect);
+    let down = noise(4, 4_000_000);
+    let sent = down.clone();
+    let sender = thread::spawn(move || server.write_all(&sent).map(|()| drop(server)));
+    assert!(rest_of(&mut client) == down);
+    sender.join().unwrap().unwrap();
+    // ... and what was stalled is all there.
+    for (server, mut client, sent) in stalled {
+        drop(server);
+        let got = rest_of(&mut client);
+        assert_eq!(got.len() as u64, sent);
+        let bytes = noise(3, 1 << 20);
+        assert!(got.chunks(1 << 20).all(|chunk| *chunk == bytes[..chunk.len()]));
+    }
+}
+
+#[test]
+fn what_comes_with_the_request_goes_on_to_the_server() {
+    let proxy = Proxy::start("");
+    let listening = Server::new();
+    let mut client = TcpStream::connect(proxy.address(Tongue::Connect)).unwrap();
+    let request = format!("CONNECT {} HTTP/1.1\r\n\r\nearly", listening.address());
+    client.write_all(request.as_bytes()).unwrap();
+    // Closed before the server is reached, and heard after.
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut server = listening.accept();
+    assert_eq!(rest_of(&mut server), b"early");
+    server.write_all(b"late").unwrap();
+    drop(server);
+    assert_eq!(rest_of(&mut client), b"HTTP/1.1 200 Connection established\r\n\r\nlate");
+}
+
+#[test]
+fn a_request_in_absolute_form_reaches_its_server_in_origin_form_and_nothing_beyond_its_body_does() {
+    let proxy = Proxy::start("");
+    let listening = Server::new();
+    let mut client = TcpStream::connect(proxy.address(Tongue::Connect)).unwrap();
+    let host = listening.address();
+    let request = format!(
+        "POST http://{host}/x HTTP/1.1\r\nHost: other\r\nContent-Length: 4\r\nProxy-Connection: keep-alive\r\n\r\nbody\
+         GET http://{host}/smuggled HTTP/1.1\r\n\r\n"
+    );
+    client.write_all(request.as_bytes()).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut server = listening.accept();
+    let expected = format!(
+        "POST /x HTTP/1.1\r\nHost: {host}\r\nContent-Length: 4\r\nVia: 1.1 headend\r\nConnection: close\r\n\r\nbody"
+    );
+    assert_eq!(String::from_utf8(rest_of(&mut server)).unwrap(), expected);
+    server.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+    drop(server);
+    assert_eq!(rest_of(&mut client), b"HTTP/1.1 204 No Content\r\n\r\n");
+}
+
+#[test]
+fn what_is_refused_is_answered_with_the_reason() {
+    let proxy = Proxy::start("");
+    let nobody = Server::new().address();
+    for (request, status, why) in [
+        ("GET / HTTP/1.1\r\n\r\n".to_owned(), "400 Bad Request", "this is a proxy"),
+        ("CONNECT 169.254.169.254:80 HTTP/1.1\r\n\r\n".to_owned(), "403 Forbidden", "metadata"),
+        (format!("CONNECT {} HTTP/1.1\r\n\r\n", proxy.address(Tongue::Socks5)), "403 Forbidden", "this proxy itself"),
+        (format!("CONNECT {nobody} HTTP/1.1\r\n\r\n"), "502 Bad Gateway", "refused"),
+        ("CONNECT no.such.name.invalid:80 HTTP/1.1\r\n\r\n".to_owned(), "502 Bad Gateway", "has no address"),
+        (format!("GET http://a/ HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(20_000)), "431 Request Header", "16384 bytes"),
+    ] {
+        let mut client = connected(proxy.address(Tongue::Connect));
+        client.write_all(request.as_bytes()).unwrap();
+        let answer = String::from_utf8(rest_of(&mut client)).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains(why), "{request:.60}: {answer}");
+    }
+}
+
+#[test]
+fn a_terminated_proxy_lets_connections_end_and_a_second_signal_does_not() {
+    let mut proxy = Proxy::start("");
+    let (mut server, mut client) = server_and_client(&proxy, Tongue::Connect);
+    proxy.signal("TERM");
+    proxy.says("connections are open");
+    assert_eq!(
+        TcpStream::connect(proxy.address(Tongue::Connect)).map(|_| ()).unwrap_err().kind(),
+        ErrorKind::ConnectionRefused
+    );
+    client.write_all(b"still").unwrap();
+    let mut bytes = [0; 5];
+    server.read_exact(&mut bytes).unwrap();
+    drop(server);
+    drop(client);
+    assert_eq!(proxy.wait(), Some(0));
+
+    let mut proxy = Proxy::start("");
+    let (_server, mut client) = server_and_client(&proxy, Tongue::Connect);
+    proxy.signal("TERM");
+    proxy.says("connections are open");
+    proxy.signal("TERM");
+    assert_eq!(proxy.wait(), Some(0));
+    assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset, "half must not look whole");
+}
+
+#[test]
+fn a_file_that_is_read_again_concerns_connections_from_now_on() {
+    let mut proxy = Proxy::start("");
+    let (mut server, mut client) = server_and_client(&proxy, Tongue::Connect);
+    proxy.edit(|text| text.replace("allow = [\"127.0.0.0/8\", \"::1\"]", "deny = [\"127.0.0.1:1-65535\"]"));
+    proxy.signal("HUP");
+    proxy.says("read again");
+    let mut refused = connected(proxy.address(Tongue::Connect));
+    refused.write_all(b"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n").unwrap();
+    assert!(String::from_utf8(rest_of(&mut refused)).unwrap().contains("the rules deny it"));
+    client.write_all(b"as ever").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(rest_of(&mut server), b"as ever");
+}
+
+#[test]
+fn a_file_with_a_mistake_changes_nothing() {
+    let mut proxy = Proxy::start("");
+    for mistake in
+        ["nonsense", "[limits]\nmemory = \"1B\"", "[[listen]]\naddress = \"127.0.0.1:1\"\nway = \"http\"\nx = 1"]
+    {
+        proxy.edit(|text| format!("{text}\n{mistake}\n"));
+        proxy.signal("HUP");
+        proxy.says("proxy.toml");
+        proxy.says("Nothing has changed");
+        proxy.edit(|text| text.replace(&format!("\n{mistake}\n"), ""));
+    }
+    let (mut server, mut client) = server_and_client(&proxy, Tongue::Socks5);
+    client.write_all(b"as ever").unwrap();
+    drop(client);
+    assert_eq!(rest_of(&mut server), b"as ever");
+}
+
+#[test]
+fn a_way_in_comes_and_goes_with_the_file() {
+    let mut proxy = Proxy::start("");
+    let before = proxy.address(Tongue::Socks5);
+    proxy.edit(|text| text.replace("127.0.0.1:0\"\nway = \"socks5\"", "127.0.0.2:0\"\nway = \"socks5\""));
+    proxy.signal("HUP");
+    proxy.says("read again");
+    let line = proxy.says("listening on 127.0.0.2:");
+    let after = line.split_whitespace().nth(2).unwrap().parse().unwrap();
+    let mut client = connected(after);
+    client.write_all(&[5, 1, 0]).unwrap();
+    let mut answer = [0; 2];
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [5, 0]);
+    assert!(TcpStream::connect(before).is_err(), "nobody listens there any more");
+    server_and_client(&proxy, Tongue::Connect);
+}
+
+#[test]
+fn a_proxy_for_strangers_does_not_start() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headend"));
+    let output = command.args(["proxy", "--listen", "0.0.0.0:0"]).output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("clients = [\"10.0.0.0/8\"]"), "{message}");
+}
+
+#[test]
+fn the_published_examples_are_right() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/proxy");
+    let mut count = 0;
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headend"));
+        let output = command.args(["proxy", "--check", "--config"]).arg(&path).output().unwrap();
+        assert!(output.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&output.stderr));
+        count += 1;
+    }
+    assert!(count >= 3, "{count} examples");
+}

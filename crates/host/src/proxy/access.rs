@@ -1,0 +1,284 @@
+//! Who may use the proxy, and where to.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+/// Networks that clients or senders are in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Networks(Vec<IpNet>);
+
+/// Addresses, and ports of them: `192.0.2.0/24`, `192.0.2.7:443`, `[2001:db8::/32]:8000-8999`, `*:25`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// `None` for all addresses.
+    network: Option<IpNet>,
+    ports: RangeInclusive<u16>,
+}
+
+/// Where connections may go. What is looked at is the address that is connected to, after all resolution.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Destinations {
+    /// Never, whatever else says so.
+    pub deny: Vec<Rule>,
+    /// Although they are special addresses, see [`special`].
+    pub allow: Vec<Rule>,
+    /// If any: nowhere else than here and to what `allow` lists.
+    pub only: Vec<Rule>,
+}
+
+/// Why a destination is not allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    /// A rule denies it.
+    #[error("the rules deny it")]
+    Listed,
+    /// Rules say where connections may go, and this is elsewhere.
+    #[error("it is not among the destinations that the rules list")]
+    Unlisted,
+    /// An address that nobody outside has business with.
+    #[error("it is {0}")]
+    Special(&'static str),
+    /// Mail: a proxy that carries it for others is found by spammers within hours.
+    #[error("mail (port 25) takes a rule that allows it")]
+    Mail,
+}
+
+impl Networks {
+    /// These networks.
+    pub fn new(networks: Vec<IpNet>) -> Networks {
+        Networks(networks)
+    }
+
+    /// Reads `10.0.0.0/8`, `2001:db8::/32`, or an address for itself alone.
+    pub fn read(text: &str) -> Option<IpNet> {
+        let network = text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
+        network.map(|network: IpNet| network.trunc())
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// True if `address` is in one of them; an IPv4 address in IPv6 counts as IPv4.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.0.iter().any(|network| network.contains(&address))
+    }
+}
+
+impl Rule {
+    /// Reads a rule; the error says what would be right.
+    pub fn read(text: &str) -> Result<Rule, &'static str> {
+        const EXPECTED: &str = "an address, a network, or either with ports, such as \"192.0.2.0/24\", \"192.0.2.7:443\", \
+                                \"[2001:db8::/32]:8000-8999\" or \"*:25\"";
+        let all = 1..=u16::MAX;
+        if let Some(network) = Networks::read(text) {
+            return Ok(Rule { network: Some(network), ports: all });
+        }
+        let (network, ports) = match text.strip_prefix('[') {
+            Some(inner) => {
+                let (network, after) = inner.split_once(']').ok_or(EXPECTED)?;
+                let ports = if after.is_empty() { None } else { Some(after.strip_prefix(':').ok_or(EXPECTED)?) };
+                (network, ports)
+            }
+            None => {
+                let (network, ports) = text.split_once(':').unwrap_or((text, ""));
+                (network, Some(ports).filter(|_| text.contains(':')))
+            }
+        };
+        let network = match network {
+            "*" => None,
+            text => Some(Networks::read(text).ok_or(EXPECTED)?),
+        };
+        let ports = match ports {
+            None => all,
+            Some(text) => {
+                let (first, last) = text.split_once('-').unwrap_or((text, text));
+                let read = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0).ok_or(EXPECTED);
+                let ports = read(first)?..=read(last)?;
+                if ports.is_empty() { return Err(EXPECTED) } else { ports }
+            }
+        };
+        Ok(Rule { network, ports })
+    }
+
+    fn covers(&self, address: SocketAddr) -> bool {
+        self.ports.contains(&address.port()) && self.network.is_none_or(|network| network.contains(&address.ip()))
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.network {
+            None => f.write_str("*")?,
+            Some(network @ IpNet::V4(_)) => write!(f, "{network}")?,
+            Some(network @ IpNet::V6(_)) => write!(f, "[{network}]")?,
+        }
+        match (*self.ports.start(), *self.ports.end()) {
+            (1, u16::MAX) => Ok(()),
+            (first, last) if first == last => write!(f, ":{first}"),
+            (first, last) => write!(f, ":{first}-{last}"),
+        }
+    }
+}
+
+impl Destinations {
+    /// Whether a connection may go to `address`. `own` are the addresses of this machine.
+    pub fn check(&self, address: SocketAddr, own: &[IpAddr]) -> Result<(), Denied> {
+        let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+        let covered = |rules: &[Rule]| rules.iter().any(|rule| rule.covers(address));
+        if covered(&self.deny) {
+            return Err(Denied::Listed);
+        }
+        if covered(&self.allow) {
+            return Ok(());
+        }
+        if let Some(what) = special(address.ip()) {
+            return Err(Denied::Special(what));
+        }
+        if own.contains(&address.ip()) {
+            return Err(Denied::Special("an address of this machine"));
+        }
+        if !self.only.is_empty() {
+            return if covered(&self.only) { Ok(()) } else { Err(Denied::Unlisted) };
+        }
+        if address.port() == 25 { Err(Denied::Mail) } else { Ok(()) }
+    }
+}
+
+/// What is special about an address that no client has business with (IANA's special-purpose registries, RFC 6890), if
+/// anything. Private networks are not: an operator's own servers are there.
+pub fn special(address: IpAddr) -> Option<&'static str> {
+    const METADATA: &[IpAddr] = &[
+        IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
+        IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+        IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+        IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
+        IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+    ];
+    let address = address.to_canonical();
+    if METADATA.contains(&address) {
+        return Some("a cloud's metadata service");
+    }
+    match address {
+        IpAddr::V4(v4) => {
+            let within = |octets: [u8; 4], len| Ipv4Net::new_assert(octets.into(), len).contains(&v4);
+            match v4 {
+                _ if v4.is_loopback() => Some("a loopback address"),
+                _ if v4.is_link_local() => Some("a link-local address"),
+                _ if v4.is_multicast() => Some("a multicast address"),
+                _ if within([0, 0, 0, 0], 8) => Some("an unspecified address"),
+                _ if within([240, 0, 0, 0], 4) => Some("a reserved or broadcast address"),
+                _ => None,
+            }
+        }
+        IpAddr::V6(v6) => {
+            let within = |prefix: [u16; 8], len| Ipv6Net::new_assert(prefix.into(), len).contains(&v6);
+            let octets = v6.octets();
+            let embedded = |at: usize| Ipv4Addr::new(octets[at], octets[at + 1], octets[at + 2], octets[at + 3]);
+            match v6 {
+                _ if v6.is_loopback() => Some("a loopback address"),
+                _ if v6.is_unspecified() => Some("an unspecified address"),
+                _ if v6.is_multicast() => Some("a multicast address"),
+                // fe80::/10 and the site-local fec0::/10 before it.
+                _ if within([0xfe80, 0, 0, 0, 0, 0, 0, 0], 9) => Some("a link-local address"),
+                // A gateway would make an IPv4 address of them (RFC 4291 s2.5.5.1, RFC 6052, RFC 3056).
+                _ if within([0; 8], 96) => special(embedded(12).into()).or(Some("an IPv4-compatible address")),
+                _ if within([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96) => special(embedded(12).into()),
+                _ if octets[..2] == [0x20, 0x02] => special(embedded(2).into()),
+                _ => None,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(texts: &[&str]) -> Vec<Rule> {
+        texts.iter().map(|text| Rule::read(text).unwrap()).collect()
+    }
+
+    fn check(rules: &Destinations, address: &str) -> Result<(), Denied> {
+        rules.check(address.parse().unwrap(), &["203.0.113.9".parse().unwrap()])
+    }
+
+    #[test]
+    fn special_addresses_are_denied_unless_a_rule_allows_them() {
+        let none = Destinations::default();
+        for address in [
+            "127.0.0.1:80",
+            "127.255.255.254:80",
+            "0.0.0.0:80",
+            "0.1.2.3:80",
+            "169.254.169.254:80",
+            "169.254.0.1:80",
+            "224.0.0.1:80",
+            "255.255.255.255:80",
+            "[::1]:80",
+            "[::]:80",
+            "[fe80::1]:80",
+            "[ff02::1]:80",
+            "[::ffff:127.0.0.1]:80",
+            "[::ffff:169.254.169.254]:80",
+            "[64:ff9b::7f00:1]:80",
+            "[2002:7f00:1::]:80",
+            "[::127.0.0.1]:80",
+            "[fd00:ec2::254]:80",
+            "203.0.113.9:80",
+            "[::ffff:203.0.113.9]:80",
+            "192.0.2.1:25",
+        ] {
+            assert!(check(&none, address).is_err(), "{address}");
+        }
+        for address in ["192.0.2.1:80", "10.0.0.1:22", "[2001:db8::1]:443", "[64:ff9b::808:808]:80", "203.0.113.8:80"] {
+            assert_eq!(check(&none, address), Ok(()), "{address}");
+        }
+        let some = Destinations { allow: rules(&["127.0.0.1:8080", "::1", "*:25"]), ..Destinations::default() };
+        assert_eq!(check(&some, "127.0.0.1:8080"), Ok(()));
+        assert_eq!(check(&some, "[::ffff:127.0.0.1]:8080"), Ok(()));
+        assert_eq!(check(&some, "[::1]:1"), Ok(()));
+        assert_eq!(check(&some, "192.0.2.1:25"), Ok(()));
+        assert!(check(&some, "127.0.0.1:8081").is_err());
+    }
+
+    #[test]
+    fn what_is_denied_stays_so_and_only_leaves_nothing_else() {
+        let some = Destinations {
+            deny: rules(&["10.0.0.0/8:1-1023", "[2001:db8::/32]"]),
+            allow: rules(&["10.0.0.0/8"]),
+            only: rules(&["192.0.2.0/24:443"]),
+        };
+        assert_eq!(check(&some, "10.1.2.3:80"), Err(Denied::Listed));
+        assert_eq!(check(&some, "10.1.2.3:8080"), Ok(()));
+        assert_eq!(check(&some, "[2001:db8::1]:443"), Err(Denied::Listed));
+        assert_eq!(check(&some, "192.0.2.5:443"), Ok(()));
+        assert_eq!(check(&some, "192.0.2.5:80"), Err(Denied::Unlisted));
+        assert_eq!(check(&some, "198.51.100.1:443"), Err(Denied::Unlisted));
+    }
+
+    #[test]
+    fn rules_are_read_and_written_alike_and_mistakes_told() {
+        for text in ["192.0.2.0/24", "192.0.2.7/32:443", "[2001:db8::/32]:8000-8999", "[2001:db8::1/128]", "*:25", "*"]
+        {
+            assert_eq!(Rule::read(text).map(|rule| rule.to_string()), Ok(text.to_owned()));
+        }
+        for text in
+            ["", "192.0.2.0/33", "192.0.2.7:", "192.0.2.7:0", "192.0.2.7:9-8", "[::1", "[::1]80", "host:80", "*:x"]
+        {
+            assert!(Rule::read(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_in_ipv6_clothes_is_known() {
+        let networks = Networks::new(vec![Networks::read("10.1.2.3/8").unwrap()]);
+        assert!(networks.contains("::ffff:10.9.9.9".parse().unwrap()));
+        assert!(!networks.contains("11.0.0.1".parse().unwrap()));
+    }
+}

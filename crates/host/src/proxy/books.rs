@@ -1,0 +1,232 @@
+//! What is going on: counts, memory, and a page for each connection. Written by the workers, read by whoever asks.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use headend_engine::relay::Side;
+
+use crate::socket::Info;
+
+/// All counts since the start.
+#[derive(Debug)]
+pub struct Books {
+    /// Connections accepted.
+    pub accepted: AtomicU64,
+    /// Of those, refused or ended before a server was reached.
+    pub refused: AtomicU64,
+    /// Of those, joined to a server.
+    pub joined: AtomicU64,
+    /// Joined connections that ended by a reset, a time-out or an abort.
+    pub failed: AtomicU64,
+    /// Bytes of payload read, by the side that they came from.
+    pub read: [AtomicU64; 2],
+    /// Bytes of memory that data waits in.
+    pub memory: Account,
+    /// Bytes of the spool that data waits in.
+    pub spool: Account,
+    flows: Mutex<BTreeMap<u64, Arc<Flow>>>,
+    clients: Mutex<HashMap<IpAddr, usize>>,
+    next: AtomicU64,
+}
+
+/// An amount with a bound.
+#[derive(Debug)]
+pub struct Account {
+    taken: AtomicU64,
+    bound: AtomicU64,
+}
+
+/// A connection of a client, from being accepted to its end.
+#[derive(Debug)]
+pub struct Flow {
+    /// Its number since the start.
+    pub id: u64,
+    /// When it was accepted.
+    pub since: SystemTime,
+    /// The same, for durations.
+    pub began: Instant,
+    /// What the client speaks.
+    pub way: &'static str,
+    /// The client.
+    pub client: SocketAddr,
+    /// Where it wants to go.
+    pub destination: OnceLock<String>,
+    /// Where it got.
+    pub server: OnceLock<SocketAddr>,
+    /// Bytes of payload read, by the side that they came from.
+    pub read: [AtomicU64; 2],
+    /// Bytes held in memory, by the side that they are for.
+    pub held: [AtomicU64; 2],
+    /// Bytes held in the spool, by the side that they are for.
+    pub spooled: [AtomicU64; 2],
+    sockets: Mutex<[Option<RawFd>; 2]>,
+}
+
+/// A place in the books that is given up with the value.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) flow: Arc<Flow>,
+    books: Arc<Books>,
+}
+
+impl Books {
+    pub(crate) fn new(memory: u64, spool: u64) -> Books {
+        Books {
+            accepted: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            joined: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            read: [const { AtomicU64::new(0) }; 2],
+            memory: Account::new(memory),
+            spool: Account::new(spool),
+            flows: Mutex::default(),
+            clients: Mutex::default(),
+            next: AtomicU64::new(1),
+        }
+    }
+
+    /// All connections that are open now, oldest first.
+    pub fn flows(&self) -> Vec<Arc<Flow>> {
+        lock(&self.flows).values().cloned().collect()
+    }
+
+    /// How many are open now.
+    pub fn open(&self) -> usize {
+        lock(&self.flows).len()
+    }
+
+    /// A page for a connection of `client`; `None` if it has `per_client` already.
+    pub(crate) fn open_page(
+        self: &Arc<Books>,
+        way: &'static str,
+        client: SocketAddr,
+        per_client: usize,
+    ) -> Option<Page> {
+        let mut clients = lock(&self.clients);
+        let count = clients.entry(client.ip()).or_default();
+        if *count >= per_client {
+            return None;
+        }
+        *count += 1;
+        drop(clients);
+        let flow = Arc::new(Flow {
+            id: self.next.fetch_add(1, Ordering::Relaxed),
+            since: SystemTime::now(),
+            began: Instant::now(),
+            way,
+            client,
+            destination: OnceLock::new(),
+            server: OnceLock::new(),
+            read: Default::default(),
+            held: Default::default(),
+            spooled: Default::default(),
+            sockets: Mutex::default(),
+        });
+        lock(&self.flows).insert(flow.id, flow.clone());
+        Some(Page { flow, books: self.clone() })
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        lock(&self.books.flows).remove(&self.flow.id);
+        let mut clients = lock(&self.books.clients);
+        if let Some(count) = clients.get_mut(&self.flow.client.ip()) {
+            *count -= 1;
+            if *count == 0 {
+                clients.remove(&self.flow.client.ip());
+            }
+        }
+    }
+}
+
+impl Flow {
+    /// What the kernel tells of the connection on `side`, while there is one.
+    pub fn info(&self, side: Side) -> Option<Info> {
+        let sockets = lock(&self.sockets);
+        let fd = sockets[side as usize]?;
+        // SAFETY: the descriptor is open: who closes it takes it out of here first, and waits for this lock.
+        Info::of(unsafe { BorrowedFd::borrow_raw(fd) }).ok()
+    }
+
+    /// Tells of the socket on `side`, or that it is about to be closed.
+    pub(crate) fn set_socket(&self, side: Side, fd: Option<RawFd>) {
+        lock(&self.sockets)[side as usize] = fd;
+    }
+}
+
+impl Account {
+    pub(crate) fn new(bound: u64) -> Account {
+        Account { taken: AtomicU64::new(0), bound: AtomicU64::new(bound) }
+    }
+
+    /// How much is taken.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// How much may be.
+    pub fn bound(&self) -> u64 {
+        self.bound.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_bound(&self, bound: u64) {
+        self.bound.store(bound, Ordering::Relaxed);
+    }
+
+    /// Takes `amount`, if that stays within the bound.
+    pub(crate) fn take(&self, amount: u64) -> bool {
+        let before = self.taken.fetch_add(amount, Ordering::Relaxed);
+        let fits = before.saturating_add(amount) <= self.bound();
+        if !fits {
+            self.give(amount);
+        }
+        fits
+    }
+
+    /// Takes `amount`, which another taking allowed for.
+    pub(crate) fn add(&self, amount: u64) {
+        self.taken.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Gives back what was taken.
+    pub(crate) fn give(&self, amount: u64) {
+        self.taken.fetch_sub(amount, Ordering::Relaxed);
+    }
+}
+
+/// A thread that panicked while it held one of these locks left nothing half done: each holds it for one statement.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_taken_than_the_bound() {
+        let account = Account::new(10);
+        assert!(account.take(6) && !account.take(5) && account.take(4));
+        account.give(4);
+        assert!(account.take(3));
+        assert_eq!(account.taken(), 9);
+    }
+
+    #[test]
+    fn a_client_has_so_many_connections_and_no_more_until_one_ends() {
+        let books = Arc::new(Books::new(0, 0));
+        let open = |client: &str| books.open_page("http", client.parse().unwrap(), 2);
+        let first = open("192.0.2.1:1");
+        let second = open("192.0.2.1:2");
+        assert!(first.is_some() && second.is_some() && open("192.0.2.1:3").is_none());
+        assert!(open("192.0.2.2:1").is_some());
+        drop(first);
+        assert!(open("192.0.2.1:3").is_some());
+        assert_eq!(books.open(), 1, "only the second is kept");
+    }
+}

@@ -1,0 +1,277 @@
+//! What a proxy is told to be. Files are read elsewhere; here is what they come to, and what of it cannot be.
+
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use headend_engine::units::Bytes;
+
+use super::access::{Destinations, Networks};
+use super::inbound::Destination;
+use super::inbound::proxy_protocol::Version;
+use super::side::Side;
+use super::users::Users;
+
+/// A whole proxy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Threads that move bytes.
+    pub workers: NonZeroUsize,
+    /// Who this process becomes once it listens, if it began as root.
+    pub user: Option<String>,
+    /// Ways in.
+    pub listeners: Vec<Listener>,
+    /// The TCP towards clients.
+    pub local: Side,
+    /// The TCP towards servers.
+    pub remote: Side,
+    /// How far one side may run ahead of the other.
+    pub model: Model,
+    /// Where connections may go.
+    pub destinations: Destinations,
+    /// What is bounded.
+    pub limits: Limits,
+    /// A line for each connection.
+    pub log: Log,
+}
+
+/// A way in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What clients speak.
+    pub way: Way,
+    /// Who may come; nobody else. Empty on a loopback address: whoever is on this machine.
+    pub clients: Networks,
+    /// Who must say who they are.
+    pub users: Option<Users>,
+    /// Senders whose PROXY header is believed; if any, nobody else may come and each must send one.
+    pub proxy_senders: Networks,
+    /// Tells the server who the client is.
+    pub send_proxy: Option<Version>,
+    /// Connects with the client's own address.
+    pub keep_client_address: bool,
+}
+
+/// What clients speak.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// An HTTP proxy: CONNECT and absolute targets.
+    Http,
+    /// SOCKS version 5.
+    Socks5,
+    /// Nothing: the kernel diverts connections meant for others here (TPROXY).
+    Transparent,
+    /// Nothing: all connections go to one place.
+    Forward(Destination),
+}
+
+/// How far one connection may run ahead of the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// Up to the memory of a connection.
+    Buffer,
+    /// Beyond it data waits in files.
+    Store(Spool),
+}
+
+/// Files that data waits in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spool {
+    /// A folder on a file system of its own, best.
+    pub folder: PathBuf,
+    /// Most bytes in all files together.
+    pub quota: Bytes,
+}
+
+/// What is bounded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Open connections of clients; further ones wait to be accepted.
+    pub connections: usize,
+    /// Of one address; further ones are refused.
+    pub connections_per_client: usize,
+    /// Most bytes of memory in which one direction of a connection waits.
+    pub memory_per_connection: Bytes,
+    /// Of all connections together.
+    pub memory: Bytes,
+    /// Most bytes of a request's head.
+    pub header: Bytes,
+    /// From accepting a connection until its request is complete.
+    pub handshake: Duration,
+    /// For resolving a name and connecting, all attempts together.
+    pub connect: Duration,
+    /// Without a byte either way.
+    pub idle: Duration,
+    /// For open connections to end, when the proxy is to.
+    pub drain: Duration,
+}
+
+/// A line for each connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// Whether there are any.
+    pub connections: bool,
+    /// Their form.
+    pub format: LogFormat,
+}
+
+/// The form of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// `key=value`
+    Logfmt,
+    /// A JSON object.
+    Json,
+}
+
+/// What cannot be, in a field of a listener or of the whole.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{field}: {what}", .listener.map_or(String::new(), |index| format!("listen {}: ", index + 1)))]
+pub struct Wrong {
+    /// Which listener, by its place.
+    pub listener: Option<usize>,
+    /// The field's name.
+    pub field: &'static str,
+    /// What is wrong, and what would be right.
+    pub what: String,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            // Twice as many descriptors, and some, fit into the 20,000 that systems commonly grant.
+            connections: 8_192,
+            connections_per_client: 1_024,
+            memory_per_connection: Bytes::new(256_000),
+            memory: Bytes::new(256_000_000),
+            header: Bytes::new(16_384),
+            handshake: Duration::from_secs(10),
+            connect: Duration::from_secs(30),
+            // RFC 5382 REQ-5: who keeps state of others' connections keeps it for two hours and four minutes.
+            idle: Duration::from_secs(7_440),
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log { connections: false, format: LogFormat::Logfmt }
+    }
+}
+
+impl Listener {
+    /// One that asks for nothing special.
+    pub fn new(address: SocketAddr, way: Way) -> Listener {
+        Listener {
+            address,
+            way,
+            clients: Networks::default(),
+            users: None,
+            proxy_senders: Networks::default(),
+            send_proxy: None,
+            keep_client_address: false,
+        }
+    }
+
+    /// Whether a connection from `address` is to be served.
+    pub(crate) fn admits(&self, address: IpAddr) -> bool {
+        if self.clients.is_empty() { address.to_canonical().is_loopback() } else { self.clients.contains(address) }
+    }
+}
+
+impl Way {
+    /// Its name in files and logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Way::Http => "http",
+            Way::Socks5 => "socks5",
+            Way::Transparent => "transparent",
+            Way::Forward(_) => "forward",
+        }
+    }
+}
+
+impl Config {
+    /// With `listeners`, and everything else as it is when nothing is said.
+    pub fn new(listeners: Vec<Listener>) -> Config {
+        Config {
+            workers: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            user: Some("nobody".to_owned()),
+            listeners,
+            local: Side::default(),
+            remote: Side::default(),
+            model: Model::Buffer,
+            destinations: Destinations::default(),
+            limits: Limits::default(),
+            log: Log::default(),
+        }
+    }
+
+    /// What of it cannot be, before anything is opened.
+    pub fn check(&self) -> Result<(), Wrong> {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            let wrong = |field, what: &str| Err(Wrong { listener: Some(index), field, what: what.to_owned() });
+            let is_open = !listener.address.ip().to_canonical().is_loopback();
+            if is_open && listener.clients.is_empty() {
+                return wrong(
+                    "clients",
+                    "missing: beyond the loopback a proxy serves those whom it is told to, such as \
+                     clients = [\"10.0.0.0/8\"]",
+                );
+            }
+            if listener.users.is_some() && !matches!(listener.way, Way::Http | Way::Socks5) {
+                return wrong("users", "only clients that speak http or socks5 can say who they are; leave it out");
+            }
+            let is_twice = |other: &Listener| other.address == listener.address && listener.address.port() != 0;
+            if self.listeners[..index].iter().any(is_twice) {
+                return wrong("address", "another way in listens there");
+            }
+        }
+        let wrong = |field, what: &str| Err(Wrong { listener: None, field, what: what.to_owned() });
+        let limits = &self.limits;
+        if self.listeners.is_empty() {
+            return wrong("listen", "missing: a proxy needs a way in");
+        }
+        if limits.memory_per_connection < Bytes::new(4_096) {
+            return wrong("limits.memory_per_connection", "less than 4096 bytes: nothing would move");
+        }
+        if limits.memory < limits.memory_per_connection {
+            return wrong("limits.memory", "less than limits.memory_per_connection");
+        }
+        if !(Bytes::new(512)..=Bytes::new(1 << 20)).contains(&limits.header) {
+            return wrong("limits.header", "expected from 512B to 1MiB");
+        }
+        if limits.connections == 0 || limits.connections_per_client == 0 {
+            return wrong("limits.connections", "expected at least 1");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxy_beyond_the_loopback_must_be_told_whom_it_serves() {
+        let mut config = Config::new(vec![Listener::new("192.0.2.1:3128".parse().unwrap(), Way::Http)]);
+        let wrong = config.check().unwrap_err();
+        assert_eq!((wrong.listener, wrong.field), (Some(0), "clients"));
+        config.listeners[0].clients = Networks::new(vec!["10.0.0.0/8".parse().unwrap()]);
+        assert_eq!(config.check(), Ok(()));
+        config.listeners[0].address = "0.0.0.0:3128".parse().unwrap();
+        config.listeners[0].clients = Networks::default();
+        assert!(config.check().is_err(), "every address of the machine is not the loopback");
+    }
+
+    #[test]
+    fn without_a_list_only_the_loopback_is_served() {
+        let listener = Listener::new("[::1]:3128".parse().unwrap(), Way::Socks5);
+        assert!(listener.admits("::ffff:127.0.0.1".parse().unwrap()));
+        assert!(!listener.admits("192.0.2.1".parse().unwrap()));
+    }
+}

@@ -1,0 +1,259 @@
+//! The way to a server: names resolved without blocking, addresses tried in the manner of happy eyeballs (RFC 8305).
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
+use tokio::time::{Instant, sleep_until};
+
+use super::access::Denied;
+use super::inbound::http::{self, Refusal};
+use super::inbound::{Destination, Host, socks5};
+use super::listen;
+use super::side::Side;
+
+/// RFC 8305 s5: the next attempt begins when the one before has had this long.
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// A name with more addresses than this is tried at these.
+const ADDRESSES_MAX: usize = 16;
+
+/// Why no server was reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) kind: Kind,
+    /// In words, for the client.
+    pub(crate) why: String,
+}
+
+/// The kinds of failure that an answer can tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Denied,
+    NoAddress,
+    Refused,
+    NetworkUnreachable,
+    HostUnreachable,
+    TimedOut,
+    Own,
+}
+
+/// How to get to a server.
+pub(crate) struct Route<'a> {
+    /// The TCP towards it.
+    pub(crate) side: &'a Side,
+    /// The address to come from, if not this machine's.
+    pub(crate) source: Option<SocketAddr>,
+    /// Whether a connection may go there.
+    pub(crate) check: &'a (dyn Fn(SocketAddr) -> Result<(), Denied> + Send + Sync),
+}
+
+impl Route<'_> {
+    /// Connects within `limit`.
+    pub(crate) async fn connect(&self, to: &Destination, limit: Duration) -> Result<TcpStream, Failure> {
+        let deadline = Instant::now() + limit;
+        let late = || Failure::new(Kind::TimedOut, format!("{to} did not answer within {} s", limit.as_secs_f64()));
+        let addresses = tokio::time::timeout_at(deadline, resolve(to)).await.map_err(|_| {
+            Failure::new(Kind::TimedOut, format!("{to} was not resolved within {} s", limit.as_secs_f64()))
+        })??;
+        let mut denied = None;
+        let mut allowed = Vec::new();
+        for address in addresses {
+            if self.source.is_some_and(|source| source.is_ipv4() != address.is_ipv4()) {
+                continue;
+            }
+            match (self.check)(address) {
+                Ok(()) => allowed.push(address),
+                Err(why) => denied = Some((address, why)),
+            }
+        }
+        if allowed.is_empty() {
+            return Err(match denied {
+                Some((address, why)) => Failure::new(Kind::Denied, format!("{address} is not allowed: {why}")),
+                None => Failure::new(Kind::NoAddress, format!("{to} has no address of the client's family")),
+            });
+        }
+        let allowed = interleave(allowed);
+        tokio::time::timeout_at(deadline, self.race(to, &allowed)).await.map_err(|_| late())?
+    }
+
+    /// Tries one address after the other, each [`ATTEMPT_DELAY`] after the one before or when that has failed; the first
+    /// connection wins.
+    async fn race(&self, to: &Destination, addresses: &[SocketAddr]) -> Result<TcpStream, Failure> {
+        if let [only] = addresses {
+            return self.attempt(*only).await.map_err(|error| Failure::of(to, &error));
+        }
+        type Attempt<'f> = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send + 'f>>;
+        let mut waiting = addresses.iter();
+        let mut running: Vec<Attempt<'_>> = Vec::new();
+        let mut last = None;
+        let mut next_start = Box::pin(sleep_until(Instant::now()));
+        poll_fn(|cx| {
+            loop {
+                let mut at = 0;
+                let mut has_failed = false;
+                while at < running.len() {
+                    match running[at].as_mut().poll(cx) {
+                        Poll::Ready(Ok(stream)) => return Poll::Ready(Ok(stream)),
+                        Poll::Ready(Err(error)) => {
+                            last = Some(error);
+                            has_failed = true;
+                            drop(running.swap_remove(at));
+                        }
+                        Poll::Pending => at += 1,
+                    }
+                }
+                let is_time = has_failed || running.is_empty() || next_start.as_mut().poll(cx).is_ready();
+                match waiting.as_slice().first() {
+                    Some(address) if is_time => {
+                        waiting.next();
+                        running.push(Box::pin(self.attempt(*address)));
+                        next_start.as_mut().reset(Instant::now() + ATTEMPT_DELAY);
+                    }
+                    Some(_) => return Poll::Pending,
+                    None if running.is_empty() => {
+                        let error = last.take().unwrap_or_else(|| io::ErrorKind::HostUnreachable.into());
+                        return Poll::Ready(Err(Failure::of(to, &error)));
+                    }
+                    None => return Poll::Pending,
+                }
+            }
+        })
+        .await
+    }
+
+    async fn attempt(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        let socket = listen::towards(address, self.side, self.source)?;
+        TcpSocket::from_std_stream(socket.into()).connect(address).await
+    }
+}
+
+async fn resolve(to: &Destination) -> Result<Vec<SocketAddr>, Failure> {
+    match &to.host {
+        Host::Address(address) => Ok(vec![SocketAddr::new(*address, to.port)]),
+        Host::Name(name) => {
+            let no = |why: String| Failure::new(Kind::NoAddress, format!("{name} has no address: {why}"));
+            let found = lookup_host((&**name, to.port)).await.map_err(|error| no(error.to_string()))?;
+            let mut addresses: Vec<SocketAddr> = Vec::new();
+            for address in found {
+                let address = SocketAddr::new(address.ip().to_canonical(), to.port);
+                if !addresses.contains(&address) && addresses.len() < ADDRESSES_MAX {
+                    addresses.push(address);
+                }
+            }
+            if addresses.is_empty() { Err(no("the name exists".to_owned())) } else { Ok(addresses) }
+        }
+    }
+}
+
+/// RFC 8305 s4: the resolver's order (RFC 6724), with the families taking turns from that of the first on.
+fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let first_is_ipv4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
+    let (first, second): (Vec<_>, Vec<_>) =
+        addresses.into_iter().partition(|address| address.is_ipv4() == first_is_ipv4);
+    let mut second = second.into_iter();
+    let mut order: Vec<SocketAddr> =
+        first.into_iter().flat_map(|address| [Some(address), second.next()]).flatten().collect();
+    order.extend(second);
+    order
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, why: impl Into<String>) -> Failure {
+        Failure { kind, why: why.into() }
+    }
+
+    fn of(to: &Destination, error: &io::Error) -> Failure {
+        let kind = match error.kind() {
+            io::ErrorKind::ConnectionRefused => Kind::Refused,
+            io::ErrorKind::NetworkUnreachable => Kind::NetworkUnreachable,
+            io::ErrorKind::HostUnreachable => Kind::HostUnreachable,
+            io::ErrorKind::TimedOut => Kind::TimedOut,
+            _ => Kind::Own,
+        };
+        Failure::new(kind, format!("{to}: {error}"))
+    }
+
+    /// As an HTTP proxy says it.
+    pub(crate) fn http(&self) -> Refusal {
+        let status = match self.kind {
+            Kind::Denied => http::Status::Forbidden,
+            Kind::TimedOut => http::Status::GatewayTimeout,
+            Kind::Own => http::Status::Unavailable,
+            Kind::NoAddress | Kind::Refused | Kind::NetworkUnreachable | Kind::HostUnreachable => {
+                http::Status::BadGateway
+            }
+        };
+        Refusal::new(status, self.why.clone())
+    }
+
+    /// As a SOCKS proxy says it.
+    pub(crate) fn socks5(&self) -> socks5::Code {
+        match self.kind {
+            Kind::Denied => socks5::Code::NotAllowed,
+            Kind::NoAddress | Kind::HostUnreachable | Kind::TimedOut => socks5::Code::HostUnreachable,
+            Kind::Refused => socks5::Code::ConnectionRefused,
+            Kind::NetworkUnreachable => socks5::Code::NetworkUnreachable,
+            Kind::Own => socks5::Code::GeneralFailure,
+        }
+    }
+}
+
+/// Addresses of this machine's interfaces, in the namespace of the calling thread.
+pub(crate) fn own_addresses() -> Vec<IpAddr> {
+    let mut list = std::ptr::null_mut();
+    // SAFETY: the call stores a list in `list`, or fails and leaves it.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return Vec::new();
+    }
+    let mut addresses = Vec::new();
+    let mut at = list;
+    while !at.is_null() {
+        // SAFETY: `at` is an element of the list, which lives until it is freed below.
+        let entry = unsafe { &*at };
+        if !entry.ifa_addr.is_null() {
+            // SAFETY: an address that is there has a family, and is as long as its family's.
+            let address = unsafe {
+                match i32::from((*entry.ifa_addr).sa_family) {
+                    libc::AF_INET => {
+                        let address = &*entry.ifa_addr.cast::<libc::sockaddr_in>();
+                        Some(IpAddr::from(address.sin_addr.s_addr.to_ne_bytes()))
+                    }
+                    libc::AF_INET6 => {
+                        let address = &*entry.ifa_addr.cast::<libc::sockaddr_in6>();
+                        Some(IpAddr::from(address.sin6_addr.s6_addr))
+                    }
+                    _ => None,
+                }
+            };
+            addresses.extend(address);
+        }
+        at = entry.ifa_next;
+    }
+    // SAFETY: the list is from getifaddrs, and nothing refers to it any more.
+    unsafe { libc::freeifaddrs(list) };
+    addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_take_turns_from_that_of_the_first_address() {
+        let read = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<SocketAddr>>();
+        let resolved = read(&["[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8::3]:1", "192.0.2.1:1", "192.0.2.2:1"]);
+        let expected = read(&["[2001:db8::1]:1", "192.0.2.1:1", "[2001:db8::2]:1", "192.0.2.2:1", "[2001:db8::3]:1"]);
+        assert_eq!(interleave(resolved), expected);
+        let resolved = read(&["192.0.2.1:1", "[2001:db8::1]:1", "[2001:db8::2]:1"]);
+        assert_eq!(interleave(resolved.clone()), resolved);
+    }
+
+    #[test]
+    fn the_loopback_is_among_the_addresses_of_this_machine() {
+        assert!(own_addresses().contains(&"127.0.0.1".parse().unwrap()));
+    }
+}

@@ -1,0 +1,63 @@
+//! Sockets that clients come to and that servers are reached from.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+use super::config::{Listener, Way};
+use super::side::Side;
+use crate::error::{During, Error};
+use crate::socket;
+
+/// Connections that wait to be accepted; the kernel takes `net.core.somaxconn` if that is less.
+const BACKLOG: i32 = 4_096;
+
+/// Opens the socket of a way in. Its accepted connections have the options of `side` from it, above all those that count
+/// from the first segment on.
+pub(crate) fn open(listener: &Listener, side: &Side) -> Result<TcpListener, Error> {
+    let address = listener.address;
+    let what = || format!("listen on {address}");
+    let socket =
+        Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP)).during(what)?;
+    socket.set_reuse_address(true).during(what)?;
+    if address.is_ipv6() {
+        // One way in, one address: 0.0.0.0 and [::] are two.
+        socket.set_only_v6(true).during(what)?;
+    }
+    if listener.way == Way::Transparent {
+        transparent(&socket, address)
+            .during(|| format!("listen on {address} for diverted connections (takes CAP_NET_ADMIN)"))?;
+    }
+    side.ask(&socket);
+    socket.bind(&address.into()).during(what)?;
+    socket.listen(BACKLOG).during(what)?;
+    Ok(socket.into())
+}
+
+/// A socket towards a server, not yet connected; from `source` if given, which need not be an address of this machine.
+pub(crate) fn towards(server: SocketAddr, side: &Side, source: Option<SocketAddr>) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(server), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+    side.ask(&socket);
+    if let Some(source) = source {
+        transparent(&socket, server)?;
+        socket.set_reuse_address(true)?;
+        // The port is left to the kernel: the client's own may still be in use towards this server.
+        socket::set(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
+        socket.bind(&SocketAddr::new(source.ip(), 0).into())?;
+    }
+    Ok(socket)
+}
+
+/// May be bound to, and accept connections for, addresses that are not this machine's.
+fn transparent(socket: &Socket, like: SocketAddr) -> io::Result<()> {
+    match like {
+        SocketAddr::V4(_) => socket.set_ip_transparent_v4(true),
+        SocketAddr::V6(_) => socket::set(socket, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT, 1),
+    }
+}
+
+/// What is sent after this is a reset: the peer must not take what it got for all there is.
+pub(crate) fn abort(socket: &impl std::os::fd::AsFd) {
+    let _ = SockRef::from(socket).set_linger(Some(std::time::Duration::ZERO));
+}

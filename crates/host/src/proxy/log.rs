@@ -1,0 +1,190 @@
+//! A line for each connection, when it has ended.
+
+use std::fmt::{self, Write as _};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use headend_engine::relay::Side;
+
+use super::books::Flow;
+use super::config::LogFormat;
+use super::wire::End;
+
+/// How a client's connection ended.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// No server was reached, for this reason.
+    Refused(String),
+    /// The client went before a server was reached.
+    Gone(io::Error),
+    /// Joined to a server, it came to this end; with retransmissions by side.
+    Joined((End, [Option<u32>; 2])),
+}
+
+/// What a line tells.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    fields: Vec<(&'static str, Value)>,
+}
+
+#[derive(Debug)]
+enum Value {
+    Text(String),
+    Number(u64),
+}
+
+impl Closed {
+    pub(crate) fn of(flow: &Flow, ending: &Ending) -> Closed {
+        let read = |side: Side| Value::Number(flow.read[side as usize].load(Ordering::Relaxed));
+        let mut fields = vec![
+            ("time", Value::Text(rfc3339(flow.since))),
+            ("id", Value::Number(flow.id)),
+            ("way", Value::Text(flow.way.to_owned())),
+            ("client", Value::Text(flow.client.to_string())),
+        ];
+        if let Some(destination) = flow.destination.get() {
+            fields.push(("destination", Value::Text(destination.clone())));
+        }
+        if let Some(server) = flow.server.get() {
+            fields.push(("server", Value::Text(server.to_string())));
+        }
+        fields.push(("up_bytes", read(Side::Local)));
+        fields.push(("down_bytes", read(Side::Remote)));
+        fields.push(("duration_us", Value::Number(micros(flow.began.elapsed()))));
+        let (end, why) = match ending {
+            Ending::Refused(why) => ("refused", Some(why.clone())),
+            Ending::Gone(error) => ("gone", Some(error.to_string())),
+            Ending::Joined((end, retransmits)) => {
+                let names = ["local_retransmits", "remote_retransmits"];
+                for (name, count) in names.into_iter().zip(retransmits) {
+                    fields.extend(count.map(|count| (name, Value::Number(count.into()))));
+                }
+                match end {
+                    End::Closed => ("closed", None),
+                    End::Idle => ("idle", None),
+                    End::Failed(Side::Local, error) => ("local failed", Some(error.to_string())),
+                    End::Failed(Side::Remote, error) => ("remote failed", Some(error.to_string())),
+                }
+            }
+        };
+        fields.push(("end", Value::Text(end.to_owned())));
+        fields.extend(why.map(|why| ("why", Value::Text(why))));
+        Closed { fields }
+    }
+
+    pub(crate) fn turned_away(way: &'static str, client: SocketAddr, why: &str) -> Closed {
+        let text = |text: &str| Value::Text(text.to_owned());
+        let fields = vec![
+            ("time", Value::Text(rfc3339(SystemTime::now()))),
+            ("way", text(way)),
+            ("client", Value::Text(client.to_string())),
+            ("end", text("refused")),
+            ("why", text(why)),
+        ];
+        Closed { fields }
+    }
+
+    /// The line, without its end.
+    pub(crate) fn line(&self, format: LogFormat) -> String {
+        let mut line = String::with_capacity(256);
+        for (index, (name, value)) in self.fields.iter().enumerate() {
+            let is_first = index == 0;
+            match format {
+                LogFormat::Logfmt => {
+                    let _ = write!(line, "{}{name}={}", if is_first { "" } else { " " }, Logfmt(value));
+                }
+                LogFormat::Json => {
+                    let _ = write!(line, "{}\"{name}\":{}", if is_first { "{" } else { "," }, Json(value));
+                }
+            }
+        }
+        if format == LogFormat::Json {
+            line.push('}');
+        }
+        line
+    }
+}
+
+struct Logfmt<'a>(&'a Value);
+struct Json<'a>(&'a Value);
+
+impl fmt::Display for Logfmt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Value::Number(number) => write!(f, "{number}"),
+            Value::Text(text)
+                if text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'=' | b'\\')) =>
+            {
+                f.write_str(text)
+            }
+            Value::Text(_) => write!(f, "{}", Json(self.0)),
+        }
+    }
+}
+
+impl fmt::Display for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self.0 {
+            Value::Number(number) => return write!(f, "{number}"),
+            Value::Text(text) => text,
+        };
+        f.write_char('"')?;
+        for char in text.chars() {
+            match char {
+                '"' | '\\' => write!(f, "\\{char}")?,
+                char if char.is_control() => write!(f, "\\u{:04x}", u32::from(char))?,
+                char => f.write_char(char)?,
+            }
+        }
+        f.write_char('"')
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// UTC with milliseconds (RFC 3339); the days are counted as in the proleptic Gregorian calendar, in eras of 400 years.
+fn rfc3339(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (seconds, millis) = (since.as_secs(), since.subsec_millis());
+    let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);
+    // Years that begin in March have their leap day last. 719468 days lie between 0000-03-01 and 1970-01-01.
+    let day = days + 719_468;
+    let (era, day) = (day / 146_097, day % 146_097);
+    let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (second_of_day / 3_600, second_of_day / 60 % 60, second_of_day % 60);
+    format!("{year:04}-{month:02}-{day_of_month:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, date) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400, "2000-02-29T00:00:00.000Z"),
+            (1_709_251_199, "2024-02-29T23:59:59.000Z"),
+            (4_102_444_800, "2100-01-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_secs(seconds)), date);
+        }
+    }
+
+    #[test]
+    fn nothing_that_a_peer_says_can_end_a_line_or_a_field() {
+        let closed = Closed::turned_away("http", "[::1]:7".parse().unwrap(), "a\n\"b\" c=d\\");
+        assert!(closed.line(LogFormat::Logfmt).ends_with(r#"end=refused why="a\u000a\"b\" c=d\\""#));
+        let line = closed.line(LogFormat::Json);
+        assert!(line.starts_with("{\"time\":\"") && line.ends_with(r#""why":"a\u000a\"b\" c=d\\"}"#), "{line}");
+    }
+}

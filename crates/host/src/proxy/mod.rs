@@ -1,0 +1,330 @@
+//! The split-connection proxy on Linux sockets: ends the connections of clients, connects on to servers, and relays.
+//!
+//! | where | what |
+//! |---|---|
+//! | `config` `access` `users` | what it is told to be; who may use it and where to; who is who |
+//! | `inbound/` | what clients say, read without sockets: HTTP, SOCKS 5, the PROXY protocol |
+//! | `side` `listen` | the TCP of a side; sockets that are like that |
+//! | `worker` | threads with a runtime each; all accept from the same sockets |
+//! | `session` | one connection from being accepted to its end: `handshake`, `connect`, `wire` |
+//! | `wire` | two sockets joined: the engine's relay decides, bytes move |
+//! | `books` `log` | what is going on, for whoever asks; a line for each connection |
+
+pub mod access;
+pub mod books;
+pub mod config;
+mod connect;
+mod handshake;
+pub mod inbound;
+mod listen;
+mod log;
+mod session;
+pub mod side;
+pub mod users;
+mod wire;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use rustix::thread::CapabilitySet;
+use tokio::sync::Semaphore;
+
+use crate::error::{During, Error};
+use crate::privilege;
+use access::Denied;
+use books::Books;
+use config::{Config, Listener, LogFormat, Model, Way, Wrong};
+use side::Grant;
+use worker::Worker;
+
+/// A proxy that runs, on threads of its own.
+#[derive(Debug)]
+pub struct Proxy {
+    shared: Arc<Shared>,
+    workers: Vec<Worker>,
+    open: Vec<Open>,
+    next: u64,
+}
+
+/// Where what the proxy has to say goes. Neither may block for long: workers call them.
+pub struct Sinks {
+    /// Messages for whoever operates it, one line each.
+    pub say: Box<dyn Fn(&str) + Send + Sync>,
+    /// Lines of ended connections.
+    pub line: Box<dyn Fn(String) + Send + Sync>,
+}
+
+/// Why a proxy does not start, or not change.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// It was told to be what cannot be.
+    #[error(transparent)]
+    Wrong(#[from] Wrong),
+    /// The system refused something.
+    #[error(transparent)]
+    System(#[from] Error),
+}
+
+/// A way in that is open.
+#[derive(Debug)]
+struct Open {
+    id: u64,
+    socket: TcpListener,
+    listener: Arc<Listener>,
+}
+
+/// What all workers share.
+pub(crate) struct Shared {
+    pub(crate) books: Arc<Books>,
+    /// A place for each connection that may be open.
+    places: Arc<Semaphore>,
+    rules: RwLock<Arc<Rules>>,
+    own: Mutex<(Instant, Arc<[IpAddr]>)>,
+    sinks: Sinks,
+}
+
+/// What holds for connections that are accepted from now on.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub(crate) config: Arc<Config>,
+    pub(crate) listeners: BTreeMap<u64, Arc<Listener>>,
+    listening: Vec<SocketAddr>,
+}
+
+/// So often the addresses of this machine are looked up again.
+const OWN_ADDRESSES_AGE_MAX: Duration = Duration::from_secs(5);
+
+impl Proxy {
+    /// Opens all ways in, becomes the user that it is to be, and starts to serve.
+    pub fn start(config: Config, sinks: Sinks) -> Result<Proxy, Refusal> {
+        config.check()?;
+        privilege::raise_open_files();
+        let mut open = Vec::new();
+        for (id, listener) in (0..).zip(&config.listeners) {
+            open.push(Open {
+                id,
+                socket: listen::open(listener, &config.local)?,
+                listener: Arc::new(listener.clone()),
+            });
+        }
+        if let Some(user) = &config.user {
+            privilege::become_user(user, needed_later(&config))?;
+        }
+        let config = Arc::new(config);
+        let spool = match &config.model {
+            Model::Buffer => 0,
+            Model::Store(spool) => spool.quota.get(),
+        };
+        let shared = Arc::new(Shared {
+            books: Arc::new(Books::new(config.limits.memory.get(), spool)),
+            places: Arc::new(Semaphore::new(config.limits.connections)),
+            rules: RwLock::new(Arc::new(Rules::new(config.clone(), &open))),
+            own: Mutex::new((Instant::now(), connect::own_addresses().into())),
+            sinks,
+        });
+        let workers: Result<Vec<Worker>, Error> =
+            (0..config.workers.get()).map(|index| Worker::start(index, shared.clone())).collect();
+        let next = open.len() as u64;
+        let proxy = Proxy { shared, workers: workers?, open, next };
+        for open in &proxy.open {
+            proxy.accept_from(open)?;
+        }
+        Ok(proxy)
+    }
+
+    /// Where it listens, and what for.
+    pub fn listening(&self) -> Vec<(SocketAddr, &'static str)> {
+        let address = |open: &Open| open.socket.local_addr().unwrap_or(open.listener.address);
+        self.open.iter().map(|open| (address(open), open.listener.way.name())).collect()
+    }
+
+    /// What the kernel made of the options of the local and of the remote side.
+    pub fn grants(&self) -> [Vec<Grant>; 2] {
+        let rules = self.shared.rules();
+        // Accepted connections are like the socket that they came to, which was told while more was allowed.
+        let local = self.open.first().map(|open| rules.config.local.grants_of(&open.socket));
+        [local.unwrap_or_else(|| rules.config.local.grants()), rules.config.remote.grants()]
+    }
+
+    /// What is going on.
+    pub fn books(&self) -> Arc<Books> {
+        self.shared.books.clone()
+    }
+
+    /// What holds now.
+    pub fn config(&self) -> Arc<Config> {
+        self.shared.rules().config.clone()
+    }
+
+    /// Becomes what `config` says, for connections from now on; those that are open go on as they began. If it cannot, it
+    /// stays what it was.
+    pub fn reload(&mut self, config: Config) -> Result<(), Refusal> {
+        config.check()?;
+        let before = self.config();
+        let mut kept = Vec::new();
+        let mut new = Vec::new();
+        for listener in &config.listeners {
+            let is_same = |open: &&Open| {
+                open.listener.address == listener.address
+                    // Those that left the port to the kernel are told apart by their way alone.
+                    && (listener.address.port() != 0 || open.listener.way == listener.way)
+                    && (open.listener.way == Way::Transparent) == (listener.way == Way::Transparent)
+                    && !kept.iter().any(|(id, _)| *id == open.id)
+            };
+            match self.open.iter().find(is_same) {
+                Some(open) => kept.push((open.id, Arc::new(listener.clone()))),
+                None => new.push(listener),
+            }
+        }
+        // An address may go from one way in to another: those that are to be closed are only when the new ones are open.
+        let mut opened = Vec::new();
+        for listener in new {
+            let socket = listen::open(listener, &config.local)?;
+            opened.push(Open { id: self.next + opened.len() as u64, socket, listener: Arc::new(listener.clone()) });
+        }
+        self.next += opened.len() as u64;
+        let (mut open, closed): (Vec<Open>, Vec<Open>) =
+            self.open.drain(..).partition(|open| kept.iter().any(|(id, _)| *id == open.id));
+        for open in &mut open {
+            if let Some((_, listener)) = kept.iter().find(|(id, _)| *id == open.id) {
+                open.listener = listener.clone();
+            }
+            config.local.ask(&open.socket);
+        }
+        open.append(&mut opened);
+        self.open = open;
+        self.shared.change(Rules::new(Arc::new(config), &self.open), &before);
+        for open in &closed {
+            self.close(open);
+        }
+        for open in self.open.iter().filter(|open| !kept.iter().any(|(id, _)| *id == open.id)) {
+            self.accept_from(open)?;
+        }
+        Ok(())
+    }
+
+    /// Accepts nothing any more; what is open goes on.
+    pub fn close_listeners(&mut self) {
+        for open in std::mem::take(&mut self.open) {
+            self.close(&open);
+        }
+    }
+
+    /// True once no connection is open.
+    pub fn is_idle(&self) -> bool {
+        self.shared.books.open() == 0
+    }
+
+    /// Ends. Connections that are still open are reset: nobody is to take half of something for all.
+    pub fn stop(mut self) {
+        self.close_listeners();
+        for worker in self.workers {
+            worker.stop();
+        }
+    }
+
+    fn accept_from(&self, open: &Open) -> Result<(), Error> {
+        for worker in &self.workers {
+            // All of them accept from the one socket: whoever comes is served as long as any worker is free, and a socket
+            // that was handed over is like one that was opened.
+            worker.accept_from(open.id, open.socket.try_clone().during(|| "share a listening socket")?);
+        }
+        Ok(())
+    }
+
+    fn close(&self, open: &Open) {
+        for worker in &self.workers {
+            worker.close(open.id);
+        }
+    }
+}
+
+/// What sockets that are yet to be made take beyond an ordinary user's rights.
+fn needed_later(config: &Config) -> CapabilitySet {
+    let mut needed = CapabilitySet::empty();
+    if config.listeners.iter().any(|one| one.way == Way::Transparent || one.keep_client_address) {
+        // ip(7): either this or CAP_NET_ADMIN, which may do much more, allows IP_TRANSPARENT.
+        needed |= CapabilitySet::NET_RAW;
+    }
+    if config.remote.takes_privilege() {
+        needed |= CapabilitySet::NET_ADMIN;
+    }
+    needed
+}
+
+impl Rules {
+    fn new(config: Arc<Config>, open: &[Open]) -> Rules {
+        Rules {
+            config,
+            listeners: open.iter().map(|open| (open.id, open.listener.clone())).collect(),
+            listening: open.iter().filter_map(|open| open.socket.local_addr().ok()).collect(),
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn rules(&self) -> Arc<Rules> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn say(&self, message: &str) {
+        (self.sinks.say)(message);
+    }
+
+    fn log(&self, closed: &log::Closed, format: LogFormat) {
+        (self.sinks.line)(closed.line(format));
+    }
+
+    fn change(&self, rules: Rules, before: &Config) {
+        let limits = &rules.config.limits;
+        self.books.memory.set_bound(limits.memory.get());
+        if let Model::Store(spool) = &rules.config.model {
+            self.books.spool.set_bound(spool.quota.get());
+        }
+        let (new, old) = (limits.connections, before.limits.connections);
+        if new > old {
+            self.places.add_permits(new - old);
+        } else {
+            // Places that are taken come free to nobody.
+            let gone = self.places.forget_permits(old - new);
+            let owed = (old - new - gone) as u32;
+            if owed > 0 {
+                let places = self.places.clone();
+                self.say(&format!("{owed} connections more than limits.connections are open; new ones wait"));
+                std::thread::spawn(move || worker::retire(places, owed));
+            }
+        }
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+    }
+
+    /// Whether a connection may go to `address`; `is_fixed` if that was not the client's choice.
+    fn check(&self, config: &Config, address: SocketAddr, is_fixed: bool) -> Result<(), Denied> {
+        let own = self.own_addresses();
+        let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+        let is_here = |listening: &SocketAddr| {
+            let is_any = listening.ip().is_unspecified() && (address.ip().is_loopback() || own.contains(&address.ip()));
+            listening.port() == address.port() && (is_any || listening.ip().to_canonical() == address.ip())
+        };
+        if self.rules().listening.iter().any(is_here) {
+            return Err(Denied::Special("this proxy itself"));
+        }
+        if is_fixed { Ok(()) } else { config.destinations.check(address, &own) }
+    }
+
+    fn own_addresses(&self) -> Arc<[IpAddr]> {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if own.0.elapsed() > OWN_ADDRESSES_AGE_MAX {
+            *own = (Instant::now(), connect::own_addresses().into());
+        }
+        own.1.clone()
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}

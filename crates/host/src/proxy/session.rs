@@ -1,0 +1,234 @@
+//! One connection of a client, from being accepted to its end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use headend_engine::relay::Side;
+use tokio::io::{AsyncWriteExt, Interest};
+use tokio::net::TcpStream;
+
+use super::Shared;
+use super::books::{Flow, Page};
+use super::config::{Config, Listener, Way};
+use super::connect::{Failure, Kind, Route};
+use super::handshake::{self, Client, Refused, Request, Tongue};
+use super::inbound::http::{Refusal, Status};
+use super::listen;
+use super::log::{Closed, Ending};
+use super::wire::{End, Wire};
+
+/// How long a client that was refused has to take its answer, and how much of what it still sends is thrown away.
+const FAREWELL: Duration = Duration::from_secs(2);
+const FAREWELL_BYTES_MAX: usize = 1 << 20;
+
+/// An accepted connection and the rules that it came under: a reload concerns those that come after.
+pub(crate) struct Session {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) listener: Arc<Listener>,
+    pub(crate) peer: SocketAddr,
+}
+
+/// A connection that is reset when it is dropped, whatever the reason, unless it came to an orderly end.
+struct Socket<'a> {
+    stream: TcpStream,
+    flow: &'a Flow,
+    side: Side,
+    is_over: bool,
+}
+
+impl<'a> Socket<'a> {
+    fn new(stream: TcpStream, flow: &'a Flow, side: Side) -> Socket<'a> {
+        flow.set_socket(side, Some(stream.as_raw_fd()));
+        Socket { stream, flow, side, is_over: false }
+    }
+}
+
+impl Drop for Socket<'_> {
+    fn drop(&mut self) {
+        self.flow.set_socket(self.side, None);
+        if !self.is_over {
+            listen::abort(&self.stream);
+        }
+    }
+}
+
+impl Session {
+    /// Serves the client until its connection has ended.
+    pub(crate) async fn serve(self, stream: TcpStream) {
+        let books = &self.shared.books;
+        books.accepted.fetch_add(1, Ordering::Relaxed);
+        // The client behind a PROXY header is counted as soon as it is known; until then its sender is.
+        let per_client = match self.listener.proxy_senders.is_empty() {
+            true => self.config.limits.connections_per_client,
+            false => usize::MAX,
+        };
+        let peer = SocketAddr::new(self.peer.ip().to_canonical(), self.peer.port());
+        let Some(page) = books.open_page(self.listener.way.name(), peer, per_client) else {
+            books.refused.fetch_add(1, Ordering::Relaxed);
+            self.turn_away(stream, "this client has as many connections as it may").await;
+            return;
+        };
+        let ending = self.converse(&page, stream).await;
+        if !matches!(ending, Ending::Joined(_)) {
+            books.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.config.log.connections {
+            self.shared.log(&Closed::of(&page.flow, &ending), self.config.log.format);
+        }
+    }
+
+    async fn converse(&self, page: &Page, stream: TcpStream) -> Ending {
+        let flow = &*page.flow;
+        let mut local = Socket::new(stream, flow, Side::Local);
+        // Boxed, because it is large, and gone before the relaying begins.
+        let opened = Box::pin(self.open(flow, &mut local.stream)).await;
+        let (request, remote, client) = match opened {
+            Ok(opened) => opened,
+            Err((answer, ending)) => {
+                if !answer.is_empty() {
+                    farewell(&mut local.stream, &answer).await;
+                    local.is_over = true;
+                }
+                return ending;
+            }
+        };
+        let mut remote = Socket::new(remote, flow, Side::Remote);
+        self.shared.books.joined.fetch_add(1, Ordering::Relaxed);
+        let end = {
+            let limits = &self.config.limits;
+            let hold_max = limits.memory_per_connection.get();
+            let mut wire = Wire::new(&local.stream, &remote.stream, hold_max, flow, &self.shared.books);
+            wire.preload(Side::Local, &request.tongue.success(remote.stream.local_addr().ok()));
+            let original = local.stream.local_addr().unwrap_or(client);
+            wire.preload(Side::Remote, &handshake::introduction(&self.listener, client, original));
+            wire.preload(Side::Remote, &request.first);
+            wire.allow(request.allowance);
+            drop(request);
+            wire.run(limits.idle).await
+        };
+        if !matches!(end, End::Closed) {
+            self.shared.books.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        let is_over = matches!(end, End::Closed);
+        (local.is_over, remote.is_over) = (is_over, is_over);
+        let retransmits = [Side::Local, Side::Remote].map(|side| flow.info(side).map(|info| info.retransmits));
+        Ending::Joined((end, retransmits))
+    }
+
+    /// From the first byte of the client to the connection to its server, with the client's address as it is known then.
+    async fn open(
+        &self,
+        flow: &Flow,
+        stream: &mut TcpStream,
+    ) -> Result<(Request, TcpStream, SocketAddr), (Vec<u8>, Ending)> {
+        let silent = |why: String| Err((Vec::new(), Ending::Refused(why)));
+        let patience = self.config.limits.handshake;
+        let (request, client) = match tokio::time::timeout(patience, self.listen_to(flow, stream)).await {
+            Ok(Ok(understood)) => understood,
+            Ok(Err(Refused::Answer(answer, why))) => return Err((answer, Ending::Refused(why))),
+            Ok(Err(Refused::Silent(why))) => return silent(why),
+            Ok(Err(Refused::Gone(error))) => return Err((Vec::new(), Ending::Gone(error))),
+            Err(_) => {
+                let why = format!("no request within {} s", patience.as_secs_f64());
+                let answer = match self.listener.way {
+                    Way::Http => Refusal::new(Status::Timeout, why.clone()).answer(),
+                    _ => Vec::new(),
+                };
+                return Err((answer, Ending::Refused(why)));
+            }
+        };
+        let _ = flow.destination.set(request.destination.to_string());
+        let is_fixed = matches!(self.listener.way, Way::Forward(_));
+        let check = |address| self.shared.check(&self.config, address, is_fixed);
+        let source = self.listener.keep_client_address.then_some(client);
+        let route = Route { side: &self.config.remote, source, check: &check };
+        let connecting = route.connect(&request.destination, self.config.limits.connect);
+        // A client that has reset its connection waits for nobody.
+        let connected = tokio::select! {
+            connected = connecting => connected,
+            _ = stream.ready(Interest::ERROR) => {
+                let error = stream.take_error().ok().flatten().unwrap_or_else(|| io::ErrorKind::ConnectionReset.into());
+                return Err((Vec::new(), Ending::Gone(error)));
+            }
+        };
+        match connected {
+            Ok(remote) => {
+                if let Ok(server) = remote.peer_addr() {
+                    let _ = flow.server.set(server);
+                }
+                Ok((request, remote, client))
+            }
+            Err(failure) => {
+                let answer = request.tongue.failure(&failure);
+                Err((answer, Ending::Refused(failure.why)))
+            }
+        }
+    }
+
+    async fn listen_to(&self, flow: &Flow, stream: &mut TcpStream) -> Result<(Request, SocketAddr), Refused> {
+        let mut client = flow.client;
+        let mut original = stream.local_addr()?;
+        let header_bytes_max = usize::try_from(self.config.limits.header.get()).unwrap_or(usize::MAX);
+        let mut reader = Client { stream, listener: &self.listener, header_bytes_max, bytes: Vec::new() };
+        if !self.listener.proxy_senders.is_empty() {
+            if !self.listener.proxy_senders.contains(client.ip()) {
+                return Err(Refused::Silent("it is not among the senders of PROXY headers".to_owned()));
+            }
+            if let Some(connection) = reader.proxy_header().await? {
+                client = connection.from;
+                original = connection.to;
+            }
+        }
+        if !self.listener.admits(client.ip()) {
+            let why = format!("{} is not among the clients", client.ip());
+            let failure = Failure::new(Kind::Denied, why.clone());
+            return Err(match self.listener.way {
+                Way::Http => Refused::Answer(Tongue::Fetch.failure(&failure), why),
+                // SOCKS has nothing to say this with before its greeting.
+                _ => Refused::Silent(why),
+            });
+        }
+        let request = reader.request(original).await?;
+        Ok((request, client))
+    }
+
+    /// Tells a client, in its own tongue, that it is not served.
+    async fn turn_away(&self, mut stream: TcpStream, why: &str) {
+        if self.listener.way == Way::Http {
+            farewell(&mut stream, &Refusal::new(Status::Unavailable, why).answer()).await;
+        } else {
+            listen::abort(&stream);
+        }
+        if self.config.log.connections {
+            self.shared.log(&Closed::turned_away(self.listener.way.name(), self.peer, why), self.config.log.format);
+        }
+    }
+}
+
+/// Says the last word and waits until the client has it: closing while it still sends would reset the connection, and the
+/// word be lost.
+async fn farewell(stream: &mut TcpStream, answer: &[u8]) {
+    let say = async {
+        stream.write_all(answer).await?;
+        stream.shutdown().await?;
+        let mut thrown = 0;
+        let mut bytes = [0; 512];
+        while thrown < FAREWELL_BYTES_MAX {
+            stream.readable().await?;
+            match stream.try_read(&mut bytes) {
+                Ok(0) => break,
+                Ok(len) => thrown += len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok::<(), io::Error>(())
+    };
+    // Whether it listens is its own affair.
+    let _ = tokio::time::timeout(FAREWELL, say).await;
+}

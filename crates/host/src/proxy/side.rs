@@ -1,0 +1,326 @@
+//! The TCP of one side: what its sockets are asked to be, and what the kernel made of it.
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use headend_engine::tcp::personality::Personality;
+use headend_engine::time::Duration;
+use headend_engine::units::Bytes;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+use crate::personality;
+use crate::socket::{self, TCP_DELACK_MAX_US, TCP_RTO_MIN_US};
+use crate::sysctl;
+
+/// What the sockets of a side are asked to be; `None` leaves it to the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Side {
+    /// The personality that it began as.
+    pub name: Option<String>,
+    /// Congestion control, by the kernel's name.
+    pub congestion_control: Option<String>,
+    /// The smallest retransmission time-out.
+    pub rto_min: Option<Duration>,
+    /// An acknowledgement is held back for no longer.
+    pub delayed_ack_max: Option<Duration>,
+    /// Acknowledgements are not held back at all.
+    pub quick_acks: bool,
+    /// Duplicate acknowledgements that tell of a loss.
+    pub dupack_threshold: Option<u32>,
+    /// The initial window, in segments.
+    pub initial_window: Option<u32>,
+    /// The largest segment.
+    pub mss: Option<Bytes>,
+    /// Room for data written and not acknowledged.
+    pub send_buffer: Option<Bytes>,
+    /// The largest window offered.
+    pub receive_buffer: Option<Bytes>,
+    /// Data is written only while less than this waits unsent (`TCP_NOTSENT_LOWAT`).
+    pub unsent_low_water: Option<Bytes>,
+    /// What its personality has and no socket can be told, in words.
+    pub unmapped: Vec<(&'static str, String)>,
+}
+
+/// An option, what was asked for, and what there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The option, as files call it.
+    pub option: &'static str,
+    /// What was asked for.
+    pub asked: String,
+    /// What the kernel says that there is, or why there is not.
+    pub granted: Result<String, String>,
+}
+
+/// The shortest delays that kernels take, whose clocks have 1000, 250 and 100 ticks a second: two ticks
+/// (TCP_TIMEOUT_MIN).
+const QUICK_ACK_US: [libc::c_int; 3] = [2_000, 8_000, 20_000];
+
+impl Side {
+    /// The paper's remedy for the side of the access network, as Linux can do it (tuning paper s6): losses are repaired
+    /// soon, because the round trip is short. RACK takes the place of the small duplicate-ACK threshold; the time-out may
+    /// be as short as a few round trips.
+    pub fn hfc_local() -> Side {
+        Side {
+            name: Some("hfc-local".to_owned()),
+            congestion_control: Some("cubic".to_owned()),
+            rto_min: Some(Duration::from_millis(50)),
+            quick_acks: true,
+            dupack_threshold: Some(1),
+            ..Side::default()
+        }
+    }
+
+    /// What the machine does, towards an Internet that is used to it.
+    pub fn internet() -> Side {
+        Side { name: Some("internet".to_owned()), ..Side::default() }
+    }
+
+    /// By name: `hfc-local`, `internet`, or a personality of the simulator.
+    pub fn named(name: &str) -> Option<Side> {
+        match name {
+            "hfc-local" => Some(Side::hfc_local()),
+            "internet" => Some(Side::internet()),
+            _ => {
+                let (name, make) = Personality::ALL.iter().find(|(known, _)| *known == name)?;
+                Some(Side::of(name, &make()))
+            }
+        }
+    }
+
+    /// All names that [`Side::named`] knows.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        ["hfc-local", "internet"].into_iter().chain(Personality::ALL.iter().map(|(name, _)| *name))
+    }
+
+    fn of(name: &str, personality: &Personality) -> Side {
+        let (settings, unmapped) = personality::map_here(personality);
+        let options = settings.socket;
+        Side {
+            name: Some(name.to_owned()),
+            congestion_control: Some(socket::kernel_name(options.congestion_control).to_owned()),
+            rto_min: options.rto_min.or(settings.metrics.rto_min),
+            delayed_ack_max: options.delayed_ack_max,
+            quick_acks: settings.metrics.quick_ack,
+            dupack_threshold: Some(personality.dupack_threshold),
+            initial_window: settings.metrics.initial_window_segments,
+            mss: options.mss,
+            send_buffer: options.send_buffer,
+            receive_buffer: options.receive_buffer,
+            unsent_low_water: None,
+            unmapped: unmapped.into_iter().map(|unmapped| (unmapped.option, unmapped.why)).collect(),
+        }
+    }
+
+    /// Asks a socket that neither listens nor is connected to be like this. What is refused stays as it is:
+    /// [`Side::grants`] says so once, at the start, and not each connection anew.
+    pub(crate) fn ask(&self, socket: impl AsFd) {
+        let fd = socket.as_fd();
+        let tcp = SockRef::from(&fd);
+        // Whatever is relayed was held back by its sender as long as that wanted.
+        let _ = tcp.set_tcp_nodelay(true);
+        if let Some(name) = &self.congestion_control {
+            let _ = tcp.set_tcp_congestion(name.as_bytes());
+        }
+        if let Some(mss) = self.mss {
+            let _ = tcp.set_tcp_mss(u32::try_from(mss.get()).unwrap_or(u32::MAX));
+        }
+        if let Some(bytes) = self.send_buffer {
+            buffer(fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes);
+        }
+        if let Some(bytes) = self.receive_buffer {
+            // As for `socket::Options`: four bytes of memory for one of payload, and a window of so many.
+            buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes * 2);
+            let _ = socket::clamp_window(fd, bytes);
+        }
+        for (option, value) in self.numbers() {
+            let _ = socket::set(fd, libc::IPPROTO_TCP, option, value);
+        }
+        if self.quick_acks {
+            let _ = socket::set(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1);
+            // The kernel leaves that mode when it takes a connection for an interactive one: then this is as good.
+            let _ = QUICK_ACK_US.into_iter().try_for_each(|delay| {
+                match socket::set(fd, libc::IPPROTO_TCP, TCP_DELACK_MAX_US, delay) {
+                    Ok(()) => Err(()),
+                    Err(_) => Ok(()),
+                }
+            });
+        }
+    }
+
+    /// True if a socket takes CAP_NET_ADMIN to become like this.
+    pub(crate) fn takes_privilege(&self) -> bool {
+        let allowed = sysctl::read("net.ipv4.tcp_allowed_congestion_control").unwrap_or_default();
+        let is_allowed = |name: &String| allowed.split_whitespace().any(|allowed| allowed == name);
+        let exceeds = |bytes: Option<Bytes>, setting: &str| {
+            let max = sysctl::read(setting).ok().and_then(|max| max.parse::<u64>().ok());
+            bytes.zip(max).is_some_and(|(bytes, max)| bytes.get() > max)
+        };
+        self.congestion_control.as_ref().is_some_and(|name| !is_allowed(name))
+            || exceeds(self.send_buffer, "net.core.wmem_max")
+            || exceeds(self.receive_buffer.map(|bytes| bytes * 2), "net.core.rmem_max")
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = (libc::c_int, libc::c_int)> {
+        let micros = |time: Duration| socket::clamp(time.as_nanos() / 1_000);
+        [
+            (TCP_RTO_MIN_US, self.rto_min.map(micros)),
+            (TCP_DELACK_MAX_US, self.delayed_ack_max.filter(|_| !self.quick_acks).map(micros)),
+            (libc::TCP_NOTSENT_LOWAT, self.unsent_low_water.map(|bytes| socket::clamp(bytes.get()))),
+        ]
+        .into_iter()
+        .filter_map(|(option, value)| Some((option, value?)))
+    }
+
+    /// What of it the kernel grants to a fresh socket of this process, and what routes and settings of the machine say.
+    pub fn grants(&self) -> Vec<Grant> {
+        match Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)) {
+            Ok(socket) => {
+                self.ask(&socket);
+                self.grants_of(&socket)
+            }
+            Err(error) => vec![Grant::new("sockets", "one to try", Err(error.to_string()))],
+        }
+    }
+
+    /// What of it the kernel has granted to `socket`, and what routes and settings of the machine say.
+    pub(crate) fn grants_of(&self, socket: impl AsFd) -> Vec<Grant> {
+        let mut grants = Vec::new();
+        self.read_back(socket.as_fd(), &mut grants);
+        if let Some(threshold) = self.dupack_threshold {
+            let found = sysctl::read("net.ipv4.tcp_reordering").unwrap_or_default();
+            let granted = match found == threshold.to_string() {
+                true => Ok(format!("{found} (net.ipv4.tcp_reordering)")),
+                false => Err(format!(
+                    "no socket can be told; the machine has {found}: sysctl net.ipv4.tcp_reordering={threshold}. With \
+                     net.ipv4.tcp_recovery = 1 losses are found by time (RACK) before"
+                )),
+            };
+            grants.push(Grant::new("dupack_threshold", threshold, granted));
+        }
+        if let Some(segments) = self.initial_window {
+            // RFC 6928, the kernel's TCP_INIT_CWND.
+            let granted = match segments {
+                10 => Ok("10, the kernel's own, where no route says otherwise".to_owned()),
+                _ => Err(format!("no socket can be told; routes can: ip route change ... initcwnd {segments}")),
+            };
+            grants.push(Grant::new("initial_window", format!("{segments} segments"), granted));
+        }
+        grants.extend(self.unmapped.iter().map(|(option, why)| Grant::new(option, "as it is", Err(why.clone()))));
+        grants
+    }
+
+    fn read_back(&self, fd: BorrowedFd<'_>, grants: &mut Vec<Grant>) {
+        let tcp = SockRef::from(&fd);
+        if let Some(asked) = &self.congestion_control {
+            let found =
+                tcp.tcp_congestion().map(|name| String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned());
+            let granted = match found {
+                Ok(found) if found == *asked => Ok(found),
+                Ok(found) => Err(format!("{found} in its place; is the module tcp_{asked} loaded and allowed?")),
+                Err(error) => Err(error.to_string()),
+            };
+            grants.push(Grant::new("congestion_control", asked, granted));
+        }
+        let number = |level, option| socket::read(fd, level, option).map(|value| value as u64);
+        let mut compare = |option, asked: u64, unit: &str, slack: u64, found: std::io::Result<u64>| {
+            let granted = match found {
+                Ok(found) if found.abs_diff(asked) <= slack => Ok(format!("{found} {unit}")),
+                Ok(found) => Err(format!("{found} {unit}")),
+                Err(error) => Err(error.to_string()),
+            };
+            grants.push(Grant::new(option, format!("{asked} {unit}"), granted));
+        };
+        if let Some(rto_min) = self.rto_min {
+            // A tick of the slowest clock (CONFIG_HZ=100) may be added.
+            compare("rto_min", rto_min.as_nanos() / 1_000, "us", 10_000, number(libc::IPPROTO_TCP, TCP_RTO_MIN_US));
+        }
+        if self.quick_acks {
+            let shortest = QUICK_ACK_US[0] as u64;
+            compare("quick_acks", shortest, "us at most", 18_000, number(libc::IPPROTO_TCP, TCP_DELACK_MAX_US));
+        } else if let Some(delay) = self.delayed_ack_max {
+            let found = number(libc::IPPROTO_TCP, TCP_DELACK_MAX_US);
+            compare("delayed_ack_max", delay.as_nanos() / 1_000, "us", 10_000, found);
+        }
+        if let Some(mss) = self.mss {
+            compare("mss", mss.get(), "bytes", 0, number(libc::IPPROTO_TCP, libc::TCP_MAXSEG));
+        }
+        if let Some(bytes) = self.send_buffer {
+            // The kernel has doubled it, for its own memory.
+            let found = number(libc::SOL_SOCKET, libc::SO_SNDBUF).map(|found| found / 2);
+            compare("send_buffer", bytes.get(), "bytes", 0, found);
+        }
+        if let Some(bytes) = self.receive_buffer {
+            let found = number(libc::SOL_SOCKET, libc::SO_RCVBUF).map(|found| found / 4);
+            compare("receive_buffer", bytes.get(), "bytes", 1, found);
+        }
+        if let Some(bytes) = self.unsent_low_water {
+            compare("unsent_low_water", bytes.get(), "bytes", 0, number(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT));
+        }
+    }
+}
+
+/// Beyond the machine's limit if this process may, else up to it.
+fn buffer(fd: BorrowedFd<'_>, forced: libc::c_int, plain: libc::c_int, bytes: Bytes) {
+    let size = socket::clamp(bytes.get());
+    if socket::set(fd, libc::SOL_SOCKET, forced, size).is_err() {
+        let _ = socket::set(fd, libc::SOL_SOCKET, plain, size);
+    }
+}
+
+impl Grant {
+    fn new(option: &'static str, asked: impl ToString, granted: Result<String, String>) -> Grant {
+        Grant { option, asked: asked.to_string(), granted }
+    }
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Grant { option, asked, granted } = self;
+        match granted {
+            Ok(found) => write!(f, "{option} {asked}: granted, {found}"),
+            Err(why) => write!(f, "{option} {asked}: not granted, {why}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_made_of_each_option_is_read_back() {
+        let side = Side {
+            congestion_control: Some("reno".to_owned()),
+            mss: Some(Bytes::new(1_000)),
+            unsent_low_water: Some(Bytes::new(65_536)),
+            send_buffer: Some(Bytes::new(100_000)),
+            receive_buffer: Some(Bytes::new(50_000)),
+            dupack_threshold: Some(77),
+            ..Side::default()
+        };
+        let grants = side.grants();
+        for option in ["congestion_control", "mss", "unsent_low_water", "send_buffer", "receive_buffer"] {
+            let grant = grants.iter().find(|grant| grant.option == option).expect("each option is told of");
+            assert!(grant.granted.is_ok(), "{grant}");
+        }
+        let threshold = grants.iter().find(|grant| grant.option == "dupack_threshold").expect("told of");
+        assert!(threshold.granted.is_err(), "{threshold}");
+    }
+
+    #[test]
+    fn a_congestion_control_that_is_not_there_is_said_to_be_missing() {
+        let side = Side { congestion_control: Some("nonesuch".to_owned()), ..Side::default() };
+        let grants = side.grants();
+        assert!(matches!(&grants[..], [grant] if grant.granted.is_err()), "{grants:?}");
+    }
+
+    #[test]
+    fn every_name_makes_a_side() {
+        for name in Side::names() {
+            let side = Side::named(name).expect("a name that is listed is known");
+            assert_eq!(side.name.as_deref(), Some(name));
+        }
+        assert_eq!(Side::named("nonesuch"), None);
+    }
+}

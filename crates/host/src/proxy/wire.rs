@@ -1,0 +1,413 @@
+//! Two connected sockets, joined: the engine's relay decides, this moves the bytes.
+//!
+//! Bytes are read into the worker's scratch buffer and offered to the other socket at once. Only what that does not take
+//! is kept, in memory of the connection's own that is given back when it is empty: an idle connection holds none, and a
+//! fast one copies nothing. When all memory is taken, bytes are only looked at, offered, and read as far as they were
+//! taken: the rest stays in the kernel's receive buffer, whose window holds back the sender.
+
+mod held;
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use headend_engine::relay::{Action, Condition, Model, Relay, Side, View};
+use headend_engine::units::Bytes;
+use rustix::net::{RecvFlags, SendFlags};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep_until};
+
+use super::books::{Books, Flow};
+use super::listen;
+use held::Held;
+
+/// Measured on loopback and veth (docs/explanation/proxy.md): less costs more calls, more falls out of the cache.
+const SCRATCH_BYTES: usize = 256 * 1024;
+/// Looked at when memory is short: less than what one look may cost again and again.
+const PEEK_BYTES: usize = 64 * 1024;
+/// After so many bytes the other connections of the worker have their turn.
+const TURN_BYTES: usize = 1024 * 1024;
+
+thread_local! {
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice());
+}
+
+/// Two sockets and the relay between them.
+pub(crate) struct Wire<'a> {
+    legs: [Leg<'a>; 2],
+    relay: Relay,
+    /// By the side that they are for.
+    held: [Held<'a>; 2],
+    flow: &'a Flow,
+    books: &'a Books,
+    closes: u32,
+    moved_bytes: usize,
+}
+
+struct Leg<'a> {
+    stream: &'a TcpStream,
+    /// Something may be read; false once the kernel said that there is nothing.
+    readable: bool,
+    /// Something may be written.
+    writable: bool,
+    at_end: bool,
+    failure: Option<io::Error>,
+    /// So much more is to be read and passed on; what comes after it is thrown away.
+    allowance: Option<u64>,
+    /// It is not read while there is no memory, until the other side has taken something.
+    is_starved: bool,
+}
+
+/// Bytes in the scratch buffer that the relay has counted and nobody has taken yet.
+struct Fresh {
+    to: Side,
+    len: usize,
+    /// Memory taken beforehand, so that there is room for all of them.
+    reserved: u64,
+}
+
+/// How two joined connections came to their end.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// Both directions closed, after the last byte.
+    Closed,
+    /// This side failed; the other was reset.
+    Failed(Side, io::Error),
+    /// Nothing moved for too long; both were reset.
+    Idle,
+}
+
+impl<'a> Wire<'a> {
+    /// Joins the client's and the server's connection. No more than `hold_max` bytes wait each way.
+    pub(crate) fn new(
+        local: &'a TcpStream,
+        remote: &'a TcpStream,
+        hold_max: u64,
+        flow: &'a Flow,
+        books: &'a Books,
+    ) -> Wire<'a> {
+        let leg = |stream| Leg {
+            stream,
+            readable: true,
+            writable: true,
+            at_end: false,
+            failure: None,
+            allowance: None,
+            is_starved: false,
+        };
+        Wire {
+            legs: [leg(local), leg(remote)],
+            relay: Relay::new(Model::BufferAndForward { limit: Bytes::new(hold_max) }),
+            held: [Held::new(&books.memory), Held::new(&books.memory)],
+            flow,
+            books,
+            closes: 0,
+            moved_bytes: 0,
+        }
+    }
+
+    /// `bytes` go to that side before anything else.
+    pub(crate) fn preload(&mut self, to: Side, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.held[to as usize].push(bytes);
+            self.relay.has_read(to.other(), Bytes::new(bytes.len() as u64));
+        }
+    }
+
+    /// Of what the client sends, only so many bytes more are its request's.
+    pub(crate) fn allow(&mut self, bytes: Option<u64>) {
+        self.legs[Side::Local as usize].allowance = bytes;
+    }
+
+    /// Moves bytes until both directions are closed, or something fails, or nothing has moved for `idle`.
+    pub(crate) async fn run(mut self, idle: Duration) -> End {
+        let [local, remote] = [self.legs[0].stream, self.legs[1].stream];
+        // A reset must be heard also while nothing is to be read, because the other side takes nothing.
+        let mut errors = (pin!(local.ready(Interest::ERROR)), pin!(remote.ready(Interest::ERROR)));
+        let mut last_moved = Instant::now();
+        let mut alarm = pin!(sleep_until(last_moved + idle));
+        poll_fn(|cx| {
+            for side in [Side::Local, Side::Remote] {
+                let leg = &mut self.legs[side as usize];
+                if leg.failure.is_some() {
+                    continue;
+                }
+                let error = match side {
+                    Side::Local => errors.0.as_mut().poll(cx),
+                    Side::Remote => errors.1.as_mut().poll(cx),
+                };
+                if error.is_ready() {
+                    leg.fail(
+                        leg.stream.take_error().ok().flatten().unwrap_or_else(|| io::ErrorKind::ConnectionReset.into()),
+                    );
+                }
+            }
+            let end = self.poll(cx);
+            if self.moved_bytes > 0 {
+                self.moved_bytes = 0;
+                last_moved = Instant::now();
+            }
+            if end.is_pending() && alarm.as_mut().poll(cx).is_ready() {
+                if last_moved.elapsed() >= idle {
+                    listen::abort(local);
+                    listen::abort(remote);
+                    return Poll::Ready(End::Idle);
+                }
+                alarm.as_mut().reset(last_moved + idle);
+                if alarm.as_mut().poll(cx).is_ready() {
+                    cx.waker().wake_by_ref();
+                }
+            }
+            end
+        })
+        .await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        loop {
+            let mut is_awake = false;
+            for side in [Side::Local, Side::Remote] {
+                is_awake |= self.legs[side as usize].look(cx);
+                if self.legs[side as usize].writable {
+                    self.legs[side.other() as usize].is_starved &= !self.held[side as usize].is_empty();
+                }
+            }
+            let acted = SCRATCH.with_borrow_mut(|scratch| self.step(scratch));
+            if let Some(end) = self.end() {
+                return Poll::Ready(end);
+            }
+            if self.moved_bytes >= TURN_BYTES {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            if !acted && !is_awake {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Does what the relay says, until it has nothing more to say or the turn is over; false if that was nothing.
+    fn step(&mut self, scratch: &mut [u8]) -> bool {
+        let mut fresh: Option<Fresh> = None;
+        let mut acted = false;
+        loop {
+            let [local, remote] = [self.view(Side::Local), self.view(Side::Remote)];
+            let action = self.relay.next(&local, &remote);
+            if let Some(bytes) = fresh.take()
+                && self.pass_on(bytes, action, scratch)
+            {
+                continue;
+            }
+            match action {
+                Some(Action::Read(from, _)) if self.moved_bytes >= TURN_BYTES => {
+                    debug_assert!(self.legs[from as usize].readable);
+                    return acted;
+                }
+                Some(Action::Read(from, len)) => fresh = self.read(from, len, scratch),
+                Some(Action::Write(to, _)) => self.write_held(to),
+                Some(Action::Close(to)) => {
+                    self.closes += 1;
+                    let leg = &mut self.legs[to as usize];
+                    if let Err(error) = rustix::net::shutdown(leg.stream, rustix::net::Shutdown::Write) {
+                        leg.fail(error.into());
+                    }
+                }
+                Some(Action::Abort(side)) => listen::abort(self.legs[side as usize].stream),
+                None => return acted,
+            }
+            acted = true;
+        }
+    }
+
+    /// What the relay is told of a side. Nobody asks the kernel how much there is: until it says that there is nothing,
+    /// anything may be readable, and room for at least one byte. So no more is read than may be held.
+    fn view(&self, side: Side) -> View {
+        let (leg, other) = (&self.legs[side as usize], &self.legs[side.other() as usize]);
+        // What a failed connection had received is still good, as it would be without a proxy.
+        let is_drained = !leg.readable || !other.writable || other.failure.is_some();
+        let is_open = leg.failure.is_none();
+        View {
+            condition: if !is_open && is_drained { Condition::Failed } else { Condition::Open },
+            readable: if leg.readable && !leg.is_starved { Bytes::MAX } else { Bytes::ZERO },
+            space: if leg.writable && is_open { Bytes::new(1) } else { Bytes::ZERO },
+            at_end: leg.at_end,
+        }
+    }
+
+    fn read(&mut self, from: Side, len: Bytes, scratch: &mut [u8]) -> Option<Fresh> {
+        let to = from.other();
+        let leg = &mut self.legs[from as usize];
+        let want = scratch.len().min(usize::try_from(len.get()).unwrap_or(usize::MAX));
+        let want = match leg.allowance {
+            Some(0) => {
+                // Not a part of the request: it must not stay unread either, or closing would reset the connection.
+                self.moved_bytes += leg.receive(scratch, RecvFlags::empty());
+                return None;
+            }
+            Some(left) => want.min(usize::try_from(left).unwrap_or(usize::MAX)),
+            None => want,
+        };
+        let reserved = Held::room_for(want);
+        if !self.books.memory.take(reserved) {
+            self.pass_through(from, want, scratch);
+            return None;
+        }
+        let read = leg.receive(&mut scratch[..want], RecvFlags::empty());
+        if read == 0 {
+            self.books.memory.give(reserved);
+            return None;
+        }
+        self.count(from, read);
+        Some(Fresh { to, len: read, reserved })
+    }
+
+    /// Without memory: reads no more than the other side has taken.
+    fn pass_through(&mut self, from: Side, want: usize, scratch: &mut [u8]) {
+        let to = from.other();
+        if !self.legs[to as usize].writable || !self.held[to as usize].is_empty() {
+            // Something of what is held before it must go first.
+            self.legs[from as usize].is_starved = true;
+            return;
+        }
+        let bytes = &mut scratch[..want.min(PEEK_BYTES)];
+        let seen = self.legs[from as usize].receive(bytes, RecvFlags::PEEK);
+        let taken = self.legs[to as usize].send(&bytes[..seen]);
+        if taken > 0 {
+            // Linux: of TCP, with this flag, bytes are taken from the queue and not copied.
+            let read = self.legs[from as usize].receive(&mut bytes[..taken], RecvFlags::TRUNC);
+            assert_eq!(read, taken, "what was looked at is there to be read");
+            self.count(from, read);
+            self.relay.has_written(to, Bytes::new(taken as u64));
+        }
+    }
+
+    fn count(&mut self, from: Side, read: usize) {
+        self.relay.has_read(from, Bytes::new(read as u64));
+        self.moved_bytes += read;
+        let leg = &mut self.legs[from as usize];
+        leg.allowance = leg.allowance.map(|left| left - read as u64);
+        self.flow.read[from as usize].fetch_add(read as u64, Ordering::Relaxed);
+        self.books.read[from as usize].fetch_add(read as u64, Ordering::Relaxed);
+    }
+
+    /// Offers fresh bytes if that is what the relay wants, and keeps what is not taken. True if the action is done by that.
+    fn pass_on(&mut self, fresh: Fresh, action: Option<Action>, scratch: &[u8]) -> bool {
+        let Fresh { to, len, reserved } = fresh;
+        let mut bytes = &scratch[..len];
+        let held = &mut self.held[to as usize];
+        let is_wanted = held.is_empty() && matches!(action, Some(Action::Write(side, _)) if side == to);
+        if is_wanted {
+            let taken = self.legs[to as usize].send(bytes);
+            self.relay.has_written(to, Bytes::new(taken as u64));
+            bytes = &bytes[taken..];
+        }
+        if !bytes.is_empty() {
+            held.push(bytes);
+            self.flow.held[to as usize].store(held.len() as u64, Ordering::Relaxed);
+        }
+        self.books.memory.give(reserved);
+        is_wanted
+    }
+
+    fn write_held(&mut self, to: Side) {
+        let held = &mut self.held[to as usize];
+        let taken = self.legs[to as usize].send(held.front());
+        held.pop(taken);
+        self.moved_bytes += taken;
+        self.legs[to.other() as usize].is_starved &= taken == 0;
+        self.relay.has_written(to, Bytes::new(taken as u64));
+        self.flow.held[to as usize].store(held.len() as u64, Ordering::Relaxed);
+    }
+
+    fn end(&mut self) -> Option<End> {
+        for side in [Side::Local, Side::Remote] {
+            if self.view(side).condition == Condition::Failed {
+                let error = self.legs[side as usize].failure.take().expect("a failed side has a failure");
+                listen::abort(self.legs[side as usize].stream);
+                listen::abort(self.legs[side.other() as usize].stream);
+                return Some(End::Failed(side, error));
+            }
+        }
+        (self.closes == 2).then_some(End::Closed)
+    }
+}
+
+impl Leg<'_> {
+    /// Asks to be woken for what cannot be done; true if something can that could not before.
+    fn look(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut is_new = false;
+        if !self.readable && !self.at_end && self.failure.is_none() && self.stream.poll_read_ready(cx).is_ready() {
+            self.readable = true;
+            is_new = true;
+        }
+        if !self.writable && self.failure.is_none() && self.stream.poll_write_ready(cx).is_ready() {
+            self.writable = true;
+            is_new = true;
+        }
+        is_new
+    }
+
+    /// Reads into `bytes`, and notes when there is no more.
+    fn receive(&mut self, bytes: &mut [u8], flags: RecvFlags) -> usize {
+        let want = bytes.len();
+        let mut read = None;
+        // Told that it would block, the runtime waits for the kernel's next event: that is so as well after less was read
+        // than wanted, and spares a call that returns nothing. A close or a reset that is known already stays known.
+        let told = self.stream.try_io(Interest::READABLE, || {
+            let len = rustix::net::recv(self.stream, &mut *bytes, flags)?.1;
+            read = Some(len);
+            if len < want && !flags.contains(RecvFlags::PEEK) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        });
+        match (read, told) {
+            (Some(0), _) if want > 0 => {
+                self.readable = false;
+                self.at_end = true;
+                0
+            }
+            (Some(len), told) => {
+                self.readable = told.is_ok();
+                len
+            }
+            (None, Err(error)) if is_retry(&error) => {
+                self.readable = false;
+                0
+            }
+            (None, Err(error)) => {
+                self.readable = false;
+                self.fail(error);
+                0
+            }
+            (None, Ok(())) => 0,
+        }
+    }
+
+    /// Writes what the kernel takes, and notes when it takes no more.
+    fn send(&mut self, bytes: &[u8]) -> usize {
+        let mut taken = 0;
+        let told = self.stream.try_io(Interest::WRITABLE, || {
+            taken = rustix::net::send(self.stream, bytes, SendFlags::NOSIGNAL)?;
+            if taken < bytes.len() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        });
+        if let Err(error) = told {
+            self.writable = false;
+            if !is_retry(&error) {
+                self.fail(error);
+            }
+        }
+        taken
+    }
+
+    fn fail(&mut self, error: io::Error) {
+        self.writable = false;
+        self.failure.get_or_insert(error);
+    }
+}
+
+fn is_retry(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

@@ -1,0 +1,152 @@
+//! A thread with a runtime of its own: its connections never leave it, and its buffers stay in its core's cache.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle as Task;
+
+use super::Shared;
+use super::session::Session;
+use crate::error::{During, Error};
+
+/// A thread that serves connections.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    commands: UnboundedSender<Command>,
+    thread: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+enum Command {
+    AcceptFrom(u64, TcpListener),
+    /// Says when it is done.
+    Close(u64, SyncSender<()>),
+    Stop,
+}
+
+/// Names that a worker resolves at the same time; others wait.
+const RESOLVERS_MAX: usize = 32;
+/// For a worker to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// After the machine refused a descriptor, this long none is asked for.
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl Worker {
+    pub(crate) fn start(index: usize, shared: Arc<Shared>) -> Result<Worker, Error> {
+        let runtime = Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(RESOLVERS_MAX)
+            .build()
+            .during(|| "start a worker")?;
+        let (commands, received) = unbounded_channel();
+        let body = move || {
+            runtime.block_on(obey(received, &shared));
+            // Connections that are left are reset when they are dropped. Whoever still resolves a name is not waited for.
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new().name(format!("proxy-{index}")).spawn(body).during(|| "start a worker")?;
+        Ok(Worker { commands, thread })
+    }
+
+    pub(crate) fn accept_from(&self, id: u64, socket: TcpListener) {
+        self.command(Command::AcceptFrom(id, socket));
+    }
+
+    /// Closes its share of a listening socket, and waits for that.
+    pub(crate) fn close(&self, id: u64) {
+        let (done, is_done) = sync_channel(1);
+        self.command(Command::Close(id, done));
+        // A worker that does not answer has panicked, or is held up by the disk: its socket closes when it goes on.
+        let _ = is_done.recv_timeout(PATIENCE);
+    }
+
+    pub(crate) fn stop(self) {
+        self.command(Command::Stop);
+        if let Err(panicked) = self.thread.join() {
+            std::panic::resume_unwind(panicked);
+        }
+    }
+
+    fn command(&self, command: Command) {
+        // A worker that has panicked says so when it is joined.
+        let _ = self.commands.send(command);
+    }
+}
+
+async fn obey(mut commands: UnboundedReceiver<Command>, shared: &Arc<Shared>) {
+    let mut accepting: BTreeMap<u64, Task<()>> = BTreeMap::new();
+    while let Some(command) = commands.recv().await {
+        match command {
+            Command::AcceptFrom(id, socket) => match tokio::net::TcpListener::from_std(socket) {
+                Ok(socket) => {
+                    accepting.insert(id, tokio::spawn(accept(shared.clone(), id, socket)));
+                }
+                Err(error) => shared.say(&format!("a worker cannot accept connections: {error}")),
+            },
+            Command::Close(id, done) => {
+                if let Some(task) = accepting.remove(&id) {
+                    task.abort();
+                    // It has ended as it was told to.
+                    let _ = task.await;
+                }
+                let _ = done.send(());
+            }
+            Command::Stop => return,
+        }
+    }
+}
+
+async fn accept(shared: Arc<Shared>, id: u64, socket: tokio::net::TcpListener) {
+    let mut has_said = false;
+    loop {
+        let (stream, peer) = match socket.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) if is_of_one_connection(&error) => continue,
+            Err(error) => {
+                // Out of descriptors or memory: at once again would be refused again, and take all of the processor.
+                if !has_said {
+                    shared.say(&format!("no connection can be accepted, trying again until one can: {error}"));
+                    has_said = true;
+                }
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        has_said = false;
+        // At the limit this connection waits, and the others behind it in the kernel.
+        let Ok(place) = shared.places.clone().acquire_owned().await else { return };
+        let rules = shared.rules();
+        let Some(listener) = rules.listeners.get(&id).cloned() else { return };
+        let session = Session { shared: shared.clone(), config: rules.config.clone(), listener, peer };
+        tokio::spawn(async move {
+            session.serve(stream).await;
+            drop(place);
+        });
+    }
+}
+
+/// accept(2): errors that the network has with one connection, and that are passed to whoever accepts it.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionAborted, ConnectionReset, HostUnreachable, Interrupted, NetworkDown, NetworkUnreachable,
+    };
+    let kinds = [ConnectionAborted, ConnectionReset, HostUnreachable, Interrupted, NetworkDown, NetworkUnreachable];
+    kinds.contains(&error.kind()) || error.raw_os_error() == Some(libc::EPROTO)
+}
+
+/// Takes `count` places out of use as they come free.
+pub(crate) fn retire(places: Arc<Semaphore>, count: u32) {
+    let Ok(runtime) = Builder::new_current_thread().build() else { return };
+    if let Ok(taken) = runtime.block_on(places.acquire_many(count)) {
+        taken.forget();
+    }
+}
