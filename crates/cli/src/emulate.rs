@@ -115,6 +115,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             format!("the scenario sweeps over {} points; choose one with --set, and leave out [sweep]", points.len());
         return Err(Failure::Wrong(text));
     };
+    if let Some(circuit) = point.scenario.circuits.first() {
+        return Err(Failure::Wrong(format!("circuits.{}: circuits are simulated only", circuit.name)));
+    }
     let network = Network::outside(&point.scenario, 0);
     let Ends { gates, attachments, sides } = ends::open(arguments, &network)?;
     let stop = Stop::new()?;

@@ -27,6 +27,8 @@ pub(crate) struct Results {
     seed: u64,
     flows: Option<results::Table>,
     links: Option<results::Table>,
+    circuits: Option<results::Table>,
+    intervals: Option<results::Table>,
     series: Option<results::Table>,
     packets: Option<results::Table>,
     captures: Vec<headend_sim::trace::CaptureFile>,
@@ -42,6 +44,16 @@ impl Results {
     /// One row per link direction.
     fn links<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         taken(py, &mut self.links)?.ok_or_else(already_taken)
+    }
+
+    /// One row per circuit; None if there is none.
+    fn circuits<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        taken(py, &mut self.circuits)
+    }
+
+    /// One row per flow instance and link direction and interval; None unless the scenario has an interval.
+    fn intervals<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        taken(py, &mut self.intervals)
     }
 
     /// The senders' state over time; None unless it was traced.
@@ -121,7 +133,17 @@ pub(crate) fn run(
         None => (None, None, Vec::new()),
         Some(traces) => (Some(traces.series), Some(traces.packets), traces.captures),
     };
-    Ok(Results { scenario, seed, flows: Some(found.flows), links: Some(found.links), series, packets, captures })
+    Ok(Results {
+        scenario,
+        seed,
+        flows: Some(found.flows),
+        links: Some(found.links),
+        circuits: found.circuits,
+        intervals: found.intervals,
+        series,
+        packets,
+        captures,
+    })
 }
 
 /// Runs the points without the lock. A signal, or an exception from `progress`, stops the sweep and is raised.

@@ -1,6 +1,8 @@
 //! A host: connections, the applications at their ends, and one port per link.
 
+mod again;
 mod end;
+mod stream;
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -15,9 +17,11 @@ use headend_engine::time::Time;
 
 use crate::trace::{Event, What};
 
+pub(crate) use again::{Again, Past};
 pub(crate) use end::{Closing, End, Setup};
+pub(crate) use stream::{Sink, Source, Stream};
 
-/// The first port number of a host; those below are left to well-known services.
+/// The first port number of a host's connections; those below are of streams of datagrams.
 const FIRST_PORT: u16 = 1024;
 
 /// Runs connections and their applications. In the order of use (`repr(C)`), as `End` is.
@@ -39,6 +43,9 @@ pub struct Host {
     alarms: BinaryHeap<Reverse<(Time, u32)>>,
     /// Ends in the whole world that are still under way.
     live: Rc<Cell<usize>>,
+    /// Streams of datagrams by port number, and when the first of them sends; `Time::MAX` if none does.
+    streams: Vec<Stream>,
+    next_datagram: Time,
 }
 
 impl Host {
@@ -55,7 +62,51 @@ impl Host {
             next_id: 0,
             live,
             log: log.then(Vec::new),
+            streams: Vec::new(),
+            next_datagram: Time::MAX,
         }
+    }
+
+    /// Where the next stream to be added will be; `None` if all ports are taken.
+    pub(crate) fn next_stream(&self) -> Option<Endpoint> {
+        let port = u16::try_from(self.streams.len()).ok().filter(|port| *port < FIRST_PORT)?;
+        Some(Endpoint { node: self.node, port })
+    }
+
+    /// Adds one end of a stream of datagrams. One that sends has no end.
+    pub(crate) fn add_stream(&mut self, stream: Stream) {
+        if let Stream::Source(source) = &stream {
+            self.live.set(self.live.get() + 1);
+            self.next_datagram = self.next_datagram.min(source.next());
+        }
+        self.streams.push(stream);
+    }
+
+    /// The end of a stream at this address, if one is there.
+    pub(crate) fn stream(&self, at: Endpoint) -> Option<&Stream> {
+        self.streams.get(usize::from(at.port))
+    }
+
+    /// The datagram that is due.
+    #[cold]
+    fn send_datagram(&mut self) -> Step {
+        let due = self.next_datagram;
+        let mut sent = None;
+        self.next_datagram = Time::MAX;
+        for (port, stream) in self.streams.iter_mut().enumerate() {
+            let Stream::Source(source) = stream else { continue };
+            if sent.is_none() && source.next() == due {
+                let src = Endpoint { node: self.node, port: port as u16 };
+                sent = Some((source.out, source.send(self.next_id, src)));
+                self.next_id += 1;
+            }
+            self.next_datagram = self.next_datagram.min(source.next());
+        }
+        let Some((out, packet)) = sent else { unreachable!("the first datagram is one of theirs") };
+        if let Some(log) = &mut self.log {
+            log.push(Event { time: due, what: What::Sent, packet });
+        }
+        Step::Send(out, packet)
     }
 
     /// The options of every connection here.
@@ -100,8 +151,12 @@ impl Host {
     #[inline]
     fn rest(&mut self, now: Time, index: usize, wake: Time) {
         let end = &mut self.ends[index];
+        let mut wake = wake;
         if end.has_just_ended(now) {
-            self.live.set(self.live.get() - 1);
+            match end.begins_again(now) {
+                Some(start) => wake = start,
+                None => self.live.set(self.live.get() - 1),
+            }
         }
         if end.set_alarm(wake) {
             self.alarms.push(Reverse((wake, index as u32)));
@@ -125,7 +180,13 @@ impl Node for Host {
         if let Some(log) = &mut self.log {
             log.push(Event { time: now, what: What::Received, packet: *packet });
         }
-        let Body::Tcp(segment) = &packet.body else { return };
+        let Body::Tcp(segment) = &packet.body else {
+            if let Some(Stream::Sink(sink)) = self.streams.get_mut(usize::from(packet.dst.port)) {
+                sink.packets += 1;
+                sink.bytes += packet.len();
+            }
+            return;
+        };
         let index = usize::from(packet.dst.port - FIRST_PORT);
         let end = &mut self.ends[index];
         end.receive(now, segment, packet.len());
@@ -136,15 +197,18 @@ impl Node for Host {
     }
 
     fn quiet_until(&self, now: Time) -> Option<Time> {
-        (self.touched.is_empty() && self.next_alarm > now).then_some(self.next_alarm)
+        let wake = self.next_alarm.min(self.next_datagram);
+        (self.touched.is_empty() && wake > now).then_some(wake)
     }
 
     fn poll(&mut self, now: Time) -> Step {
         loop {
             let index = match self.touched.front() {
                 Some(&index) => index as usize,
+                None if self.next_datagram <= now => return self.send_datagram(),
                 None if self.next_alarm > now => {
-                    return Step::Wait((self.next_alarm != Time::MAX).then_some(self.next_alarm));
+                    let wake = self.next_alarm.min(self.next_datagram);
+                    return Step::Wait((wake != Time::MAX).then_some(wake));
                 }
                 None => {
                     let index = self.ring();

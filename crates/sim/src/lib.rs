@@ -1,5 +1,6 @@
 //! Virtual time: hosts, traffic, scenario files, sweeps, results and traces.
 
+pub mod edge;
 pub mod histogram;
 pub mod host;
 pub mod network;

@@ -15,6 +15,7 @@ use headend_engine::packet::Packet;
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 
+use crate::edge::Edge;
 use crate::results::LinkRow;
 use crate::router::{Router, Routes};
 use crate::scenario::{DocsisChannel, LinkKind, NodeKind, Scenario};
@@ -59,6 +60,8 @@ pub enum Piece<H, P> {
     Router(Router),
     /// Ends connections and connects on.
     Proxy(Box<P>),
+    /// Passes packets on, some of them in circuits.
+    Edge(Box<Edge>),
 }
 
 /// A link of the scenario and where it is in the graph.
@@ -163,6 +166,11 @@ impl<H: Node, P: Node> Network<H, P> {
         graph.reserve(scenario.nodes.len() + 2 * scenario.links.len());
         for (node, spec) in scenario.nodes.iter().enumerate() {
             graph.add(match &spec.kind {
+                NodeKind::Router
+                    if scenario.circuits.iter().any(|circuit| [circuit.from, circuit.to].contains(&node)) =>
+                {
+                    Piece::Edge(Box::new(Edge::new(node as u16, topology.routes(node))))
+                }
                 NodeKind::Router => Piece::Router(Router::new(topology.routes(node))),
                 NodeKind::Host { .. } | NodeKind::Proxy(_) => host(node, &topology),
             });
@@ -274,6 +282,9 @@ fn link_row(link: &Arc<str>, direction: String, stats: &Stats) -> LinkRow {
         arrived: stats.arrived,
         delivered: stats.delivered,
         dropped: stats.dropped,
+        dropped_user: stats.dropped_user,
+        dropped_headers: stats.dropped_headers,
+        queue_bytes_max: stats.queued_bytes_max,
         lost: stats.lost,
         delivered_bytes: stats.delivered_bytes,
         busy_ns: stats.busy.as_nanos(),
@@ -338,6 +349,19 @@ impl Topology {
         routes
     }
 
+    /// The nodes that a packet from `node` to `to` comes to, `to` the last; none if it is out of reach.
+    pub(crate) fn path(&self, node: usize, to: usize) -> Vec<usize> {
+        let mut path = Vec::new();
+        let mut at = node;
+        while at != to
+            && let Some(port) = self.routes(at)[to]
+        {
+            at = self.neighbours[at][usize::from(port.0)];
+            path.push(at);
+        }
+        path
+    }
+
     /// The port by which a router in a host's place reaches the host: the one after those of its links.
     fn own_port(&self, node: usize) -> Port {
         Port(self.neighbours[node].len() as u16)
@@ -369,7 +393,8 @@ fn wire<H: Node, P: Node>(
         let place = match &link.kind {
             LinkKind::Plain { there, back } => {
                 Place::Plain([(there, a, b, "there"), (back, b, a, "back")].map(|(direction, from, to, name)| {
-                    let mut piece = parts::plain_link(direction, seed, &format!("links/{}/{name}/loss", link.name));
+                    let [loss, queue] = ["loss", "queue"].map(|part| format!("links/{}/{name}/{part}", link.name));
+                    let mut piece = parts::plain_link(direction, seed, &loss, &queue);
                     if record_discards {
                         piece.record_discards();
                     }
@@ -432,6 +457,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
             Piece::Host(host) => host.receive(now, port, packet),
             Piece::Router(router) => router.receive(now, port, packet),
             Piece::Proxy(proxy) => proxy.receive(now, port, packet),
+            Piece::Edge(edge) => edge.receive(now, port, packet),
         }
     }
 
@@ -443,6 +469,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
             Piece::Host(host) => host.poll(now),
             Piece::Router(router) => router.poll(now),
             Piece::Proxy(proxy) => proxy.poll(now),
+            Piece::Edge(edge) => edge.poll(now),
         }
     }
 
@@ -450,7 +477,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
         match self {
             Piece::Link(link) => link.quiet_until(now),
             Piece::Host(host) => host.quiet_until(now),
-            Piece::Cable(_) | Piece::Docsis(_) | Piece::Router(_) | Piece::Proxy(_) => None,
+            Piece::Cable(_) | Piece::Docsis(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => None,
         }
     }
 
@@ -458,6 +485,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
         match self {
             Piece::Router(router) => router.through(port, packet),
             Piece::Proxy(proxy) => proxy.through(port, packet),
+            Piece::Edge(edge) => edge.through(port, packet),
             Piece::Link(_) | Piece::Cable(_) | Piece::Docsis(_) | Piece::Host(_) => None,
         }
     }
@@ -467,7 +495,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
             Piece::Link(link) => link.take_discards(into),
             Piece::Cable(cable) => cable.take_discards(into),
             Piece::Docsis(docsis) => docsis.take_discards(into),
-            Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) => {}
+            Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => {}
         }
     }
 }

@@ -17,6 +17,10 @@ pub struct Results {
     pub flows: Table,
     /// One row per link direction; see [`LinkRow`].
     pub links: Table,
+    /// One row per circuit, if the scenario has any; see [`CircuitRow`].
+    pub circuits: Option<Table>,
+    /// One row per flow instance and link direction and span of time, if the scenario asks for it; see [`IntervalRow`].
+    pub intervals: Option<Table>,
     /// What was recorded on demand.
     pub traces: Option<Traces>,
 }
@@ -143,6 +147,58 @@ pub struct RunOutcome {
     pub flows: Vec<FlowRow>,
     /// Link directions in the order of the scenario.
     pub links: Vec<LinkRow>,
+    /// Circuits in the order of the scenario.
+    #[serde(default)]
+    pub circuits: Vec<CircuitRow>,
+    /// Spans of time, if the scenario asks for them.
+    #[serde(default)]
+    pub intervals: Vec<IntervalRow>,
+}
+
+/// What one circuit sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CircuitRow {
+    /// The circuit's name in the scenario.
+    pub circuit: Arc<str>,
+    /// Bytes of users' packets sent under the control of its TCPs.
+    pub controlled_bytes: u64,
+    /// Bytes of users' packets sent at the guaranteed rate.
+    pub guaranteed_bytes: u64,
+    /// Header packets sent, those sent again included.
+    pub headers: u64,
+    /// Header packets sent again.
+    pub header_retransmits: u64,
+    /// Retransmission time-outs of its TCPs.
+    pub timeouts: u64,
+    /// Fast retransmits of its TCPs.
+    pub fast_retransmits: u64,
+    /// Users' packets that came to its queue.
+    pub arrived: u64,
+    /// Users' packets that its queue dropped.
+    pub dropped: u64,
+    /// Most packets that waited in its queue.
+    pub queue_max_packets: u64,
+    /// Most bytes that waited in its queue.
+    pub queue_max_bytes: u64,
+    /// TCPs of it that have given up.
+    pub failed: u64,
+}
+
+/// What a flow instance or a link direction did in a span of time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IntervalRow {
+    /// `flow` or `link`.
+    pub kind: Arc<str>,
+    /// The flow's or link's name in the scenario.
+    pub name: Arc<str>,
+    /// Which of the flow's instances, or which direction of the link.
+    pub part: Arc<str>,
+    /// When the span ended.
+    pub end_ns: u64,
+    /// Bytes of packets that arrived in it, at the flow's receiver or at the link's end.
+    pub bytes: u64,
+    /// Bytes that waited before the link when it ended.
+    pub queue_bytes: u64,
 }
 
 /// What one flow instance did.
@@ -197,6 +253,15 @@ pub struct LinkRow {
     pub delivered: u64,
     /// Packets that the queue refused or evicted.
     pub dropped: u64,
+    /// Of those, packets of circuits' users.
+    #[serde(default)]
+    pub dropped_user: u64,
+    /// Of those, header packets of circuits.
+    #[serde(default)]
+    pub dropped_headers: u64,
+    /// Most bytes ever waiting, the packet in service not counted.
+    #[serde(default)]
+    pub queue_bytes_max: u64,
     /// Packets lost on the medium.
     pub lost: u64,
     /// Bytes handed over at the far end.
@@ -219,7 +284,9 @@ pub type Swept = (String, Vec<Arc<str>>);
 impl Results {
     /// The tables of these runs, which are in the order of their points and run numbers.
     pub fn of(runs: &[RunOutcome], swept: &[Swept], traces: Option<Traces>) -> Results {
-        Results { flows: flow_table(runs, swept), links: link_table(runs, swept), traces }
+        let intervals = interval_table(runs, swept);
+        let circuits = circuit_table(runs, swept);
+        Results { flows: flow_table(runs, swept), links: link_table(runs, swept), circuits, intervals, traces }
     }
 }
 
@@ -272,8 +339,52 @@ fn link_table(runs: &[RunOutcome], swept: &[Swept]) -> Table {
     table.numbers("utilisation", &rows, |(run, link)| ratio(link.busy_ns as f64, run.end_ns as f64));
     table.numbers("queue_mean_packets", &rows, |(run, link)| ratio(link.occupancy_packet_ns as f64, run.end_ns as f64));
     table.counts("queue_max_packets", &rows, |(_, link)| link.queue_max);
+    table.counts("queue_max_bytes", &rows, |(_, link)| link.queue_bytes_max);
+    table.counts("dropped_user", &rows, |(_, link)| link.dropped_user);
+    table.counts("dropped_headers", &rows, |(_, link)| link.dropped_headers);
     table.numbers("sojourn_mean_s", &rows, |(_, link)| ratio(link.sojourn_ns as f64 / 1e9, link.served as f64));
     table
+}
+
+fn circuit_table(runs: &[RunOutcome], swept: &[Swept]) -> Option<Table> {
+    let rows: Vec<_> = runs.iter().flat_map(|run| run.circuits.iter().map(move |row| (run, row))).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let mut names = Interner::default();
+    let mut table = Table::of_runs(&rows, swept);
+    table.push("circuit", Column::Text(rows.iter().map(|(_, row)| names.share(&row.circuit)).collect()));
+    table.counts("controlled_bytes", &rows, |(_, row)| row.controlled_bytes);
+    table.counts("guaranteed_bytes", &rows, |(_, row)| row.guaranteed_bytes);
+    table.counts("headers", &rows, |(_, row)| row.headers);
+    table.counts("header_retransmits", &rows, |(_, row)| row.header_retransmits);
+    table.counts("timeouts", &rows, |(_, row)| row.timeouts);
+    table.counts("fast_retransmits", &rows, |(_, row)| row.fast_retransmits);
+    table.counts("arrived", &rows, |(_, row)| row.arrived);
+    table.counts("dropped", &rows, |(_, row)| row.dropped);
+    table.counts("queue_max_packets", &rows, |(_, row)| row.queue_max_packets);
+    table.counts("queue_max_bytes", &rows, |(_, row)| row.queue_max_bytes);
+    table.counts("failed", &rows, |(_, row)| row.failed);
+    Some(table)
+}
+
+fn interval_table(runs: &[RunOutcome], swept: &[Swept]) -> Option<Table> {
+    let rows: Vec<_> = runs.iter().flat_map(|run| run.intervals.iter().map(move |row| (run, row))).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let mut names = Interner::default();
+    let mut table = Table::of_runs(&rows, swept);
+    let mut text = |name: &str, of: fn(&IntervalRow) -> &Arc<str>| {
+        table.push(name, Column::Text(rows.iter().map(|(_, row)| names.share(of(row))).collect()));
+    };
+    text("kind", |row| &row.kind);
+    text("name", |row| &row.name);
+    text("part", |row| &row.part);
+    table.numbers("end_s", &rows, |(_, row)| seconds(row.end_ns));
+    table.counts("bytes", &rows, |(_, row)| row.bytes);
+    table.counts("queue_bytes", &rows, |(_, row)| row.queue_bytes);
+    Some(table)
 }
 
 fn bits_per_second(bytes: u64, nanos: u64) -> f64 {

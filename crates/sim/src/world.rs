@@ -1,7 +1,9 @@
 //! A scenario as a graph in virtual time: built, run by jumping from event to event, and read out at the end.
 
 mod build;
+mod circuits;
 mod collect;
+mod intervals;
 mod split;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -20,6 +22,7 @@ use crate::network::Network;
 use crate::proxy::Proxy;
 use crate::results::RunOutcome;
 use crate::trace::RunTrace;
+use intervals::Intervals;
 
 /// Events between two looks at whether to stop.
 const LOOK_EVERY: u32 = 1 << 14;
@@ -29,9 +32,13 @@ const LOOK_EVERY: u32 = 1 << 14;
 pub struct World {
     network: Network<Host, Proxy>,
     flows: Vec<Instance>,
+    /// By name, with the address of each one's first control TCP that sends.
+    circuits: Vec<(String, Endpoint)>,
     /// Ends of flows that are still under way.
     live: Rc<Cell<usize>>,
     limit: Time,
+    /// Spans in which to count what flows and links do.
+    interval: Option<Duration>,
     seed: u64,
     run: u32,
     trace: bool,
@@ -42,6 +49,7 @@ pub struct World {
 struct Instance {
     flow: String,
     instance: u32,
+    kind: Kind,
     /// `None` for a flow without end.
     bytes: Option<Bytes>,
     /// Bytes that arrive at the receiver before those of the file: a response header.
@@ -53,6 +61,17 @@ struct Instance {
     isn: [u32; 2],
     /// The proxy's ends between them, if there is one.
     split: Option<Between>,
+}
+
+/// What kind of flow an instance is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// One connection, or two through a proxy.
+    Transfer,
+    /// One connection after another.
+    Requests,
+    /// No connection.
+    Datagrams,
 }
 
 /// A proxy's two ends of a flow: what faces the sender of the data, and what faces its receiver.
@@ -95,6 +114,20 @@ pub enum Error {
         /// The host.
         node: String,
     },
+    /// A host has an end of more streams of datagrams than it has ports for.
+    TooManyStreams {
+        /// The host.
+        node: String,
+    },
+    /// A circuit's ends are not connected.
+    NoCircuit {
+        /// The circuit.
+        circuit: String,
+        /// Where it begins.
+        from: String,
+        /// Where it should lead.
+        to: String,
+    },
     /// So many nodes and links cannot run for that long.
     TooLong {
         /// How long the run may last.
@@ -125,6 +158,12 @@ impl fmt::Display for Error {
                      as many go through a proxy"
                 )
             }
+            Error::TooManyStreams { node } => {
+                write!(f, "nodes.{node}: at most 1024 flows of datagrams may begin or end at a host")
+            }
+            Error::NoCircuit { circuit, from, to } => {
+                write!(f, "circuits.{circuit}: no links lead from {from} to {to} through routers alone")
+            }
             Error::TooLong { duration, longest } => {
                 let [duration, longest] = [duration, longest].map(|span| span.as_nanos() / 1_000_000_000);
                 write!(f, "duration: {duration} s, and with so many nodes and links less than {longest} s is possible")
@@ -146,20 +185,28 @@ impl World {
         let mut countdown = LOOK_EVERY;
         let mut gives_up = false;
         let live = Rc::clone(&self.live);
-        let (now, step) = self.network.graph.run(Time::ZERO, self.limit, |_| {
-            countdown -= 1;
-            if countdown == 0 {
-                gives_up = stopped();
-                countdown = LOOK_EVERY;
+        let mut intervals = Intervals::new(self.interval);
+        let mut now = Time::ZERO;
+        while let Some(until) = intervals.next(now, self.limit) {
+            let (reached, step) = self.network.graph.run(now, until, |_| {
+                countdown -= 1;
+                if countdown == 0 {
+                    gives_up = stopped();
+                    countdown = LOOK_EVERY;
+                }
+                live.get() > 0 && !gives_up
+            });
+            assert!(matches!(step, Step::Wait(_)), "no port of a world faces outside");
+            if gives_up {
+                return None;
             }
-            live.get() > 0 && !gives_up
-        });
-        assert!(matches!(step, Step::Wait(_)), "no port of a world faces outside");
-        if gives_up {
-            return None;
+            // With flows still under way, nothing more would happen in time.
+            now = if live.get() == 0 { reached } else { until };
+            intervals.note(&self, now);
+            if live.get() == 0 {
+                break;
+            }
         }
-        // With flows still under way, nothing more would happen in time.
-        let now = if live.get() == 0 { now } else { self.limit };
-        Some(self.collect(point, now))
+        Some(self.collect(point, now, intervals.into_rows()))
     }
 }

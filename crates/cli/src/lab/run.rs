@@ -146,6 +146,8 @@ pub(super) fn run(
         end_ns: ended.since(begun).as_nanos(),
         flows,
         links,
+        circuits: Vec::new(),
+        intervals: Vec::new(),
     };
     Ok(Some(Ran { outcome, trace, health }))
 }

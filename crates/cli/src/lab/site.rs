@@ -19,7 +19,7 @@ use headend_host::route::Route;
 use headend_host::sysctl::Setting;
 use headend_host::tun::{self, Tun};
 use headend_host::{Error, Netlink};
-use headend_sim::scenario::{NodeKind, Scenario};
+use headend_sim::scenario::{FlowKind, NodeKind, Scenario};
 use rustix::process::geteuid;
 
 use crate::failure::Failure;
@@ -61,6 +61,12 @@ impl Site {
         if let Some(flow) = scenario.flows.iter().find(|flow| flow.via.is_some()) {
             let text = "a lab has no simulated proxies; leave `via` out, and the proxy passes on as a router";
             return Err(Failure::Wrong(format!("flows.{}.via: {text}", flow.name)));
+        }
+        if let Some((flow, what)) = scenario.flows.iter().find_map(|flow| Some((flow, only_simulated(flow.kind)?))) {
+            return Err(Failure::Wrong(format!("flows.{}.kind: {what} are simulated only", flow.name)));
+        }
+        if let Some(circuit) = scenario.circuits.first() {
+            return Err(Failure::Wrong(format!("circuits.{}: circuits are simulated only", circuit.name)));
         }
         static SITES: AtomicU32 = AtomicU32::new(0);
         let serial = SITES.fetch_add(1, Ordering::Relaxed);
@@ -249,6 +255,15 @@ fn take_down(namespace: &Namespace) -> Result<(), Error> {
         std::thread::sleep(Duration::from_millis(5));
     }
     netns::remove(namespace.name())
+}
+
+/// What a flow is that no kernel can run for the simulator.
+fn only_simulated(kind: FlowKind) -> Option<&'static str> {
+    match kind {
+        FlowKind::Requests { .. } => Some("requests one after another"),
+        FlowKind::Datagrams { .. } => Some("datagrams"),
+        FlowKind::Bulk { .. } | FlowKind::FtpGet | FlowKind::HttpGet { .. } => None,
+    }
 }
 
 #[cfg(test)]

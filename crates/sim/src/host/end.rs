@@ -7,6 +7,7 @@ use headend_engine::tcp::segment::Segment;
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 
+use super::again::{Again, Past};
 use crate::histogram::Histogram;
 use crate::trace::Sample;
 use crate::traffic::Application;
@@ -45,6 +46,8 @@ pub(crate) struct Setup {
     pub(crate) connection: Connection,
     /// When the connection opens and the application begins.
     pub(crate) start: Time,
+    /// After this connection another follows.
+    pub(crate) again: Option<Box<Again>>,
 }
 
 /// When an end closes its connection.
@@ -92,6 +95,45 @@ impl End {
             alarm: Time::MAX,
             record: Record { series, ..Record::default() },
         }
+    }
+
+    /// After a connection that is over: begins the next one and says when, if there is to be one.
+    pub(crate) fn begins_again(&mut self, now: Time) -> Option<Time> {
+        let again = self.setup.again.as_mut()?;
+        let record = std::mem::take(&mut self.record);
+        again.past.push(Past {
+            size: again.size(),
+            start: self.setup.start,
+            read: record.read,
+            wire: record.wire,
+            all_read: record.all_read,
+            all_acked: record.all_acked,
+            failed: record.failed,
+            counters: self.setup.connection.counters(),
+        });
+        // What failed is asked for again.
+        again.turn += usize::from(record.failed.is_none());
+        self.setup.connection = again.connection();
+        (self.setup.application, self.setup.expected) = again.application();
+        self.setup.start = if again.is_client { now + again.pause } else { now };
+        self.record = Record { rtt: record.rtt, cwnd_max: record.cwnd_max, series: record.series, ..Record::default() };
+        (self.started, self.opened, self.closed, self.ended) = (false, false, false, false);
+        Some(self.setup.start)
+    }
+
+    /// The connections that are over, where one follows another.
+    pub(crate) fn past(&self) -> &[Past] {
+        self.setup.again.as_ref().map_or(&[], |again| &again.past)
+    }
+
+    /// What is asked for now, where one connection follows another.
+    pub(crate) fn asked_for(&self) -> Option<Bytes> {
+        self.setup.again.as_ref().map(|again| again.size())
+    }
+
+    /// When the connection opened, or is to.
+    pub(crate) fn start(&self) -> Time {
+        self.setup.start
     }
 
     pub(crate) fn peer(&self) -> Endpoint {

@@ -7,17 +7,25 @@ use headend_engine::cable::docsis::{Docsis, Drawing};
 use headend_engine::cable::{Cable, Capacity, Config};
 use headend_engine::link::Link;
 use headend_engine::link::loss::{self, Bernoulli, Bit, GilbertElliott, List, Loss};
-use headend_engine::link::queue::DropTail;
+use headend_engine::link::queue::{DropTail, HeaderDrop, Queue, Red};
 use headend_engine::link::service::{self, Constant, Opportunities, Service};
 use headend_engine::rng::Rng;
 use headend_engine::units::Bytes;
 
-use crate::scenario::{self, Direction, DocsisChannel, LinkKind, LossSpec, QueueSpec, RateSpec, Scenario};
+use crate::scenario::{self, Direction, Discipline, DocsisChannel, LinkKind, LossSpec, QueueSpec, RateSpec, Scenario};
 
 /// One direction of a plain link; its losses draw under `loss_name`.
-pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str) -> Link {
+pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queue_name: &str) -> Link {
     let loss = loss(&direction.loss, seed, loss_name);
-    Link::new(Box::new(queue(direction.queue)), service(&direction.rate), loss, direction.delay)
+    let rng = || Rng::named(seed, queue_name);
+    let queue: Box<dyn Queue> = match direction.queue {
+        Discipline::Tail(limit) => Box::new(queue(limit)),
+        Discipline::Red { thresholds, packets_max } => Box::new(Red::new(thresholds, packets_max, rng())),
+        Discipline::Headers { early, bytes_max, unmarked_is_header } => {
+            Box::new(HeaderDrop::new(early, bytes_max, unmarked_is_header, rng()))
+        }
+    };
+    Link::new(queue, service(&direction.rate), loss, direction.delay)
 }
 
 /// What mahimahi's recordings count in.

@@ -31,7 +31,16 @@ fn outcome() -> RunOutcome {
         served: 3,
         ..LinkRow::default()
     };
-    RunOutcome { point: 1, run: 0, seed: 7, end_ns: 4_000_000_000, flows: vec![flow, cut], links: vec![link] }
+    RunOutcome {
+        point: 1,
+        run: 0,
+        seed: 7,
+        end_ns: 4_000_000_000,
+        flows: vec![flow, cut],
+        links: vec![link],
+        circuits: Vec::new(),
+        intervals: Vec::new(),
+    }
 }
 
 fn results() -> Results {

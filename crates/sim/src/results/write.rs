@@ -44,7 +44,7 @@ fn write_field(out: &mut impl Write, text: &str) -> io::Result<()> {
 }
 
 impl Results {
-    /// Writes `{"flows": {column: [...]}, "links": {...}}`, and `"series"` and `"packets"` if there are traces. A number
+    /// Writes `{"flows": {column: [...]}, "links": {...}}`, `"circuits"` and `"intervals"` if the scenario has them, and `"series"` and `"packets"` if there are traces. A number
     /// without a value is `null`.
     pub fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
@@ -57,6 +57,12 @@ impl Serialize for Results {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("flows", &self.flows)?;
         map.serialize_entry("links", &self.links)?;
+        if let Some(circuits) = &self.circuits {
+            map.serialize_entry("circuits", circuits)?;
+        }
+        if let Some(intervals) = &self.intervals {
+            map.serialize_entry("intervals", intervals)?;
+        }
         if let Some(traces) = &self.traces {
             map.serialize_entry("series", &traces.series)?;
             map.serialize_entry("packets", &traces.packets)?;

@@ -94,8 +94,12 @@ pub enum Kind {
     Queue,
     /// Which packets are lost: a probability, one that changes, or a table.
     Loss,
+    /// How much may wait, or a table that says what is dropped before.
+    Discipline,
     /// How fast a link serves: a rate, one that changes, or a table.
     Service,
+    /// A list of one value of a kind, or more.
+    List(&'static Kind),
     /// Packet numbers from 1.
     Numbers,
     /// A table.
@@ -172,6 +176,13 @@ const ROOT_FIELDS: &[Field] = &[
     field("nodes", Kind::Named(&NODE), Required, "Hosts, routers and proxies, by name."),
     field("links", Kind::Named(&LINK), Required, "What joins the nodes, by name."),
     field("flows", Kind::Named(&FLOW), Required, "Who sends what to whom, by name."),
+    field("circuits", Kind::Named(&CIRCUIT), Is("{}"), "Circuits of TCP decoupling between routers, by name."),
+    field(
+        "interval",
+        Kind::Span { min: 1_000_000, max: DURATION_NS_MAX },
+        Follows("no table of intervals"),
+        "With it, a table says what each flow and link did in each such span of time.",
+    ),
     field("personalities", Kind::Named(&PERSONALITY), Is("{}"), "Personalities of the scenario's own, by name."),
     field("sweep", Kind::Sweep, Is("{}"), "Fields to vary: lists of values by path. Every combination is a point."),
 ];
@@ -258,9 +269,10 @@ const LINK_FIELDS: &[Field] = &[
     field_of(
         PLAIN,
         "queue",
-        Kind::Queue,
+        Kind::Discipline,
         Is("unlimited"),
-        "How much may wait for service; the packet in service is not counted. What does not fit is dropped.",
+        "How much may wait for service; the packet in service is not counted. What does not fit is dropped, and with a \
+         table also some of what would.",
     ),
     field_of(PLAIN, "loss", Kind::Loss, Is("0%"), "Packets lost on the medium, after service."),
     field_of(PLAIN, "back", Kind::Table(&BACK), Is("{}"), "What differs from the second node to the first."),
@@ -297,7 +309,7 @@ pub static BACK: Shape = Shape { name: "direction", tag: None, fields: || BACK_F
 const BACK_FIELDS: &[Field] = &[
     field("rate", Kind::Service, Follows("the link's `rate`"), "How fast packets are served."),
     field("delay", DELAY, Follows("the link's `delay`"), "Propagation."),
-    field("queue", Kind::Queue, Follows("the link's `queue`"), "How much may wait for service."),
+    field("queue", Kind::Discipline, Follows("the link's `queue`"), "How much may wait for service."),
     field("loss", Kind::Loss, Follows("the link's `loss`"), "Packets lost on the medium, after service."),
 ];
 
@@ -434,28 +446,155 @@ const RATE_FIELDS: &[Field] = &[field(
      the link can deliver 1500 bytes. After the last it starts again.",
 )];
 
+/// A queue that drops before it is full.
+pub static QUEUE: Shape = Shape { name: "queue", tag: Some("model"), fields: || QUEUE_FIELDS };
+const RED: &[&str] = &["red"];
+const HEADERS: &[&str] = &["header-drop"];
+const OCCUPANCY: &[&str] = &["occupancy-drop"];
+const QUEUE_FIELDS: &[Field] = &[
+    field(
+        "model",
+        Kind::Choice(|| vec!["drop-tail", "red", "header-drop", "occupancy-drop"]),
+        Required,
+        "`drop-tail`: what does not fit is dropped. `red`: random early detection by packets (Floyd and Jacobson 1993). \
+         `header-drop`: the routers of TCP decoupling, which drop header packets first (section 2.2.7 of the thesis). \
+         `occupancy-drop`: the same by all bytes that wait (section 2.3.1).",
+    ),
+    field(
+        "buffer",
+        Kind::Queue,
+        Is("unlimited"),
+        "How much may wait at all; packets with `red`, bytes where headers drop.",
+    ),
+    field_of(
+        RED,
+        "min",
+        Kind::Count { min: 1, max: 1_000_000 },
+        Is("5"),
+        "From this average number of packets on some are dropped.",
+    ),
+    field_of(RED, "max", Kind::Count { min: 2, max: 1_000_000 }, Is("15"), "From this average on, all are."),
+    field_of(RED, "max_chance", CHANCE, Is("2%"), "Chance of a drop just below `max`."),
+    field_of(
+        RED,
+        "weight_bits",
+        Kind::Count { min: 0, max: 16 },
+        Is("9"),
+        "The average follows the queue with the weight 2^-`weight_bits` at each packet that has to wait.",
+    ),
+    field_of(
+        RED,
+        "departure",
+        Kind::Span { min: 1, max: SECOND_NS },
+        Is("1ms"),
+        "How long a packet takes to leave: so fast the average falls while the queue is empty.",
+    ),
+    field_of(
+        HEADERS,
+        "headers",
+        Kind::Count { min: 2, max: 1_000_000 },
+        Required,
+        "Header packets that may wait, HP_Th; from half as many on some are dropped.",
+    ),
+    field_of(
+        OCCUPANCY,
+        "threshold",
+        Kind::Size { min: 1, max: SIZE_BYTES_MAX },
+        Required,
+        "From so many waiting bytes on some header packets are dropped, all of them when the `buffer` is full.",
+    ),
+    field_of(
+        &["header-drop", "occupancy-drop"],
+        "unmarked",
+        Kind::Choice(|| vec!["data", "header"]),
+        Is("data"),
+        "What a packet of no circuit counts as (section 3.8.4 of the thesis).",
+    ),
+];
+
+/// A circuit of TCP decoupling.
+pub static CIRCUIT: Shape = Shape { name: "circuit", tag: None, fields: || CIRCUIT_FIELDS };
+const CIRCUIT_FIELDS: &[Field] = &[
+    field("from", Kind::Text, Required, "The router at which packets enter."),
+    field(
+        "to",
+        Kind::Text,
+        Required,
+        "The router at which they leave; packets that pass `from` on a way over `to` enter.",
+    ),
+    field(
+        "flows",
+        Kind::List(&Kind::Text),
+        Follows("all flows"),
+        "Only packets of these flows enter, data as well as acknowledgements.",
+    ),
+    field("controls", Kind::Count { min: 1, max: 1_000 }, Is("1"), "How many control TCPs there are."),
+    field("vmss", Kind::Size { min: 64, max: 60_000 }, Is("1500B"), "Bytes of users' packets for each header packet."),
+    field(
+        "gmb",
+        Kind::Rate,
+        Follows("nothing guaranteed"),
+        "The guaranteed minimum bandwidth: sent with no regard to congestion.",
+    ),
+    field("personality", Kind::Personality, Is("linux"), "The control TCPs, by name."),
+    field(
+        "tcp",
+        Kind::Table(&tcp::SHAPE),
+        Is("{}"),
+        "What differs from the personality. Segments are of `vmss`, and buffers without limit, whatever it says.",
+    ),
+    field("queue", Kind::Queue, Is("100 packets"), "How much may wait to enter."),
+    field(
+        "drops",
+        Kind::Choice(|| vec!["tail", "early", "fair"]),
+        Is("tail"),
+        "What is dropped of what waits. `tail`: what does not fit. `early`: some packets before that, by random early \
+         detection. `fair`: some packets before that, and no flow twice in a row (section 3.6 of the thesis). The last two \
+         need a `queue` in packets.",
+    ),
+    field(
+        "threshold",
+        Kind::Count { min: 1, max: 1_000_000 },
+        Is("10"),
+        "With `drops = \"early\"` or `\"fair\"`: from so many waiting packets on some are dropped.",
+    ),
+    field(
+        "user_rtt",
+        Kind::Span { min: 1_000, max: HOUR_NS },
+        Is("500ms"),
+        "With `drops = \"fair\"`: the longest round trip of users; a flow silent for longer is not active.",
+    ),
+];
+
 /// A flow.
 pub static FLOW: Shape = Shape { name: "flow", tag: Some("kind"), fields: || FLOW_FIELDS };
 const HTTP: &[&str] = &["http-get"];
+const GETS: &[&str] = &["http-get", "requests"];
+const REQUESTS: &[&str] = &["requests"];
+const DATAGRAMS: &[&str] = &["datagrams"];
+const TRANSFERS: &[&str] = &["bulk", "ftp-get", "http-get"];
 const FLOW_FIELDS: &[Field] = &[
     field(
         "kind",
-        Kind::Choice(|| vec!["bulk", "ftp-get", "http-get"]),
+        Kind::Choice(|| vec!["bulk", "ftp-get", "http-get", "requests", "datagrams"]),
         Is("bulk"),
         "`bulk`: `from` connects and sends. `ftp-get`: the server `from` opens the data connection to its client `to` \
          and sends. `http-get`: the client `to` connects to the server `from` and asks, and is answered on the same \
-         connection.",
+         connection. `requests`: the same again and again, each with a connection of its own and a row in the results. \
+         `datagrams`: packets at a rate, with no regard to anything.",
     ),
     field("from", Kind::Node, Required, "The host that sends the data."),
     field("to", Kind::Node, Required, "The host that receives the data."),
-    field(
+    field_of(
+        TRANSFERS,
         "via",
         Kind::Text,
         Is(""),
         "The proxy at which the connection ends that one of the two opens, and which connects on to the other. \
          Empty: one connection from end to end.",
     ),
-    field(
+    field_of(
+        TRANSFERS,
         "bytes",
         Kind::SizeOr("unlimited"),
         Is("unlimited"),
@@ -483,7 +622,7 @@ const FLOW_FIELDS: &[Field] = &[
         "Each instance starts later by a random time, uniform from zero to this.",
     ),
     field("count", Kind::Count { min: 1, max: FLOWS_MAX }, Is("1"), "How many of these flows there are."),
-    field_of(HTTP, "request", Kind::Size { min: 1, max: 1_000_000 }, Is("300B"), "Length of the request."),
+    field_of(GETS, "request", Kind::Size { min: 1, max: 1_000_000 }, Is("300B"), "Length of the request."),
     field_of(
         HTTP,
         "header",
@@ -498,6 +637,30 @@ const FLOW_FIELDS: &[Field] = &[
         Is("true"),
         "The header leaves in a segment of its own, as from the servers of 1996 (tuning paper, section 6.1).",
     ),
+    field_of(
+        REQUESTS,
+        "sizes",
+        Kind::List(&Kind::Size { min: 1, max: SIZE_BYTES_MAX }),
+        Required,
+        "What is asked for, in turns; each instance begins at another.",
+    ),
+    field_of(
+        REQUESTS,
+        "pause",
+        Kind::Span { min: 0, max: HOUR_NS },
+        Is("0s"),
+        "From the end of one connection to the beginning of the next.",
+    ),
+    field_of(DATAGRAMS, "rate", Kind::Rate, Required, "How fast packets are sent, headers included."),
+    field_of(DATAGRAMS, "packet", Kind::Size { min: 28, max: 65_535 }, Is("1500B"), "A packet, headers included."),
+    field_of(
+        DATAGRAMS,
+        "on",
+        Kind::Span { min: 1_000, max: DURATION_NS_MAX },
+        Follows("always"),
+        "How long packets are sent before each pause of `off`.",
+    ),
+    field_of(DATAGRAMS, "off", Kind::Span { min: 0, max: DURATION_NS_MAX }, Is("0s"), "How long none are sent then."),
 ];
 
 /// All shapes with the heading under which the reference page has them.
@@ -515,6 +678,8 @@ pub static ALL: &[(&str, &Shape)] = &[
     ("loss", &LOSS),
     ("rate", &RATE),
     ("flows", &FLOW),
+    ("queue", &QUEUE),
+    ("circuits", &CIRCUIT),
 ];
 
 impl Shape {

@@ -24,8 +24,8 @@ use headend_engine::time::Duration;
 pub use document::{Document, FILE_BYTES_MAX};
 pub use error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
 pub use model::{
-    Cable, Channel, Direction, Docsis, DocsisChannel, Flow, FlowKind, Link, LinkKind, LossSpec, Node, NodeKind, Proxy,
-    QueueSpec, RateSpec, Tcp,
+    Cable, Channel, Circuit, Direction, Discipline, Docsis, DocsisChannel, Flow, FlowKind, Link, LinkKind, LossSpec,
+    Node, NodeKind, Proxy, QueueSpec, RateSpec, Tcp, TunnelDrops,
 };
 
 /// A network and a workload, every name resolved and every value checked.
@@ -47,6 +47,10 @@ pub struct Scenario {
     pub links: Vec<Link>,
     /// In the file's order.
     pub flows: Vec<Flow>,
+    /// In the file's order.
+    pub circuits: Vec<Circuit>,
+    /// With it, what each flow and link did in each such span is recorded.
+    pub interval: Option<Duration>,
     /// What to vary.
     pub sweep: Sweep,
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use headend_engine::cable::docsis;
+use headend_engine::link::queue::{Early, Thresholds};
 use headend_engine::relay::Model;
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::{Duration, Time};
@@ -108,7 +109,7 @@ pub struct Direction {
     /// Propagation, one way.
     pub delay: Duration,
     /// Where packets wait; the one in service is not counted.
-    pub queue: QueueSpec,
+    pub queue: Discipline,
     /// What the medium destroys.
     pub loss: LossSpec,
 }
@@ -161,6 +162,70 @@ pub enum QueueSpec {
     Bytes(Bytes),
 }
 
+/// What is dropped of what arrives at a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Discipline {
+    /// What does not fit.
+    Tail(QueueSpec),
+    /// Random early detection by packets.
+    Red {
+        /// When packets are dropped early.
+        thresholds: Thresholds,
+        /// Packets that may wait at all.
+        packets_max: u64,
+    },
+    /// Header packets first.
+    Headers {
+        /// When they are dropped early.
+        early: Early,
+        /// Bytes that may wait at all.
+        bytes_max: Bytes,
+        /// What no circuit has marked counts as a header.
+        unmarked_is_header: bool,
+    },
+}
+
+/// A circuit of TCP decoupling between two routers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Circuit {
+    /// Its name in the file.
+    pub name: String,
+    /// The router at which packets enter: an index into [`Scenario::nodes`](super::Scenario::nodes).
+    pub from: usize,
+    /// The router at which they leave: an index into [`Scenario::nodes`](super::Scenario::nodes).
+    pub to: usize,
+    /// The flows whose packets enter, as indices into [`Scenario::flows`](super::Scenario::flows); `None` for all.
+    pub flows: Option<Vec<usize>>,
+    /// How many control TCPs there are.
+    pub controls: u32,
+    /// Bytes of users' packets for each header packet.
+    pub vmss: Bytes,
+    /// The guaranteed minimum bandwidth.
+    pub gmb: Option<Rate>,
+    /// The control TCPs.
+    pub tcp: Tcp,
+    /// How much may wait to enter.
+    pub queue: QueueSpec,
+    /// What is dropped before that.
+    pub drops: TunnelDrops,
+}
+
+/// What is dropped of what waits to enter a circuit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TunnelDrops {
+    /// What does not fit.
+    Tail,
+    /// Some packets from this many waiting on.
+    Early(u64),
+    /// Some packets from this many waiting on, and no flow twice in a row.
+    Fair {
+        /// So many.
+        threshold: u64,
+        /// The longest round trip of users.
+        user_rtt: Duration,
+    },
+}
+
 /// Which packets the medium destroys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LossSpec {
@@ -210,6 +275,8 @@ pub struct Flow {
     pub stagger: Duration,
     /// How many instances, at least 1.
     pub count: u32,
+    /// What is asked for in turns; of [`FlowKind::Requests`] only.
+    pub sizes: Vec<Bytes>,
 }
 
 /// What the applications at the two ends of a flow do.
@@ -230,6 +297,24 @@ pub enum FlowKind {
         header: Bytes,
         /// The header leaves in a segment of its own, before the data are written.
         header_apart: bool,
+    },
+    /// The client (`to`) connects and asks as above, again and again.
+    Requests {
+        /// Length of a request.
+        request: Bytes,
+        /// From the end of one connection to the beginning of the next.
+        pause: Duration,
+    },
+    /// Packets at a rate.
+    Datagrams {
+        /// How fast.
+        rate: Rate,
+        /// A packet on the wire.
+        packet: Bytes,
+        /// How long packets are sent before each pause; `None` for ever.
+        on: Option<Duration>,
+        /// How long a pause lasts.
+        off: Duration,
     },
 }
 

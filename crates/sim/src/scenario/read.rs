@@ -1,7 +1,9 @@
 //! From what is written to what is meant: a document becomes a scenario, or a list of all its mistakes.
 
+mod circuit;
 mod docsis;
 mod medium;
+mod queue;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,6 +22,7 @@ use super::setting::Setting;
 use super::tcp;
 use super::{Scenario, Sweep};
 use medium::{loss, service};
+use queue::discipline;
 
 /// Reads a document without its sweep.
 pub(super) fn scenario(document: &Document) -> Result<Scenario, Error> {
@@ -307,6 +310,7 @@ impl<'a> Reader<'a> {
             let (found, expected) = (format!("{instances} flows in all"), format!("at most {FLOWS_MAX}"));
             root.wrong("flows", root.place_of("flows"), Problem::Value { found, expected });
         }
+        let circuits = circuit::circuits(self, &names, &nodes, &flows);
         Scenario {
             title: root.setting("title").text(),
             seed: root.setting("seed").count(),
@@ -315,6 +319,8 @@ impl<'a> Reader<'a> {
             nodes,
             links,
             flows,
+            circuits,
+            interval: root.has("interval").then(|| root.setting("interval").span()),
             sweep: Sweep::default(),
         }
     }
@@ -388,7 +394,7 @@ impl<'a> Reader<'a> {
                 let there = Direction {
                     rate: service(section, self.recordings),
                     delay,
-                    queue: section.setting("queue").queue(),
+                    queue: discipline(section),
                     loss: loss(section),
                 };
                 let differs = section.table_under("back", &fields::BACK);
@@ -396,7 +402,7 @@ impl<'a> Reader<'a> {
                 let back = Direction {
                     rate: if differs.has("rate") { service(&differs, self.recordings) } else { there.rate.clone() },
                     delay: given("delay").map_or(there.delay, |s| s.span()),
-                    queue: given("queue").map_or(there.queue, |s| s.queue()),
+                    queue: if differs.has("queue") { discipline(&differs) } else { there.queue.clone() },
                     loss: if differs.has("loss") { loss(&differs) } else { there.loss.clone() },
                 };
                 LinkKind::Plain { there, back }
@@ -466,19 +472,33 @@ impl<'a> Reader<'a> {
                 header: section.setting("header").size(),
                 header_apart: section.setting("header_apart").flag(),
             },
+            Some("requests") => FlowKind::Requests {
+                request: section.setting("request").size(),
+                pause: section.setting("pause").span(),
+            },
+            Some("datagrams") => FlowKind::Datagrams {
+                rate: section.setting("rate").rate(),
+                packet: section.setting("packet").size(),
+                on: section.has("on").then(|| section.setting("on").span()),
+                off: section.setting("off").span(),
+            },
             _ => FlowKind::Bulk { handshake: section.setting("handshake").flag() },
         };
+        let transfers = !matches!(kind, FlowKind::Requests { .. } | FlowKind::Datagrams { .. });
+        let sizes =
+            if matches!(kind, FlowKind::Requests { .. }) { section.setting("sizes").list() } else { Vec::new() };
         Flow {
             name: name.to_owned(),
             kind,
             from,
             to,
-            via: self.via(section, names, nodes),
-            bytes: section.setting("bytes").size_or(),
+            via: if transfers { self.via(section, names, nodes) } else { None },
+            bytes: if transfers { section.setting("bytes").size_or() } else { None },
             whole_segments: kind.pads() && section.setting("whole_segments").flag(),
             start: section.setting("start").span(),
             stagger: section.setting("stagger").span(),
             count: u32::try_from(section.setting("count").count()).expect("the field's range fits 32 bits"),
+            sizes: sizes.iter().map(Setting::size).collect(),
         }
     }
 

@@ -45,6 +45,8 @@ fn takes(kind: &Kind) -> String {
         Kind::Pair => "two names of nodes, `[\"server\", \"pc\"]`".into(),
         Kind::Queue => "`\"7 packets\"`, a size, or `\"unlimited\"`".into(),
         Kind::Loss => "probability, [steps](#steps) of it, or a [loss](#loss) table".into(),
+        Kind::Discipline => "`\"7 packets\"`, a size, `\"unlimited\"`, or a [queue](#queue) table".into(),
+        Kind::List(of) => format!("list: {}", takes(of)),
         Kind::Service => "rate, `\"25Mbit/s\"`, [steps](#steps) of it, or a [rate](#rate) table".into(),
         Kind::Numbers => "list of numbers, `[11, 14]`".into(),
         Kind::Table(shape) => format!("table: {}", shape.name),

@@ -55,7 +55,7 @@ fn object(shape: &'static Shape) -> Map<String, Value> {
 
 /// True if what the table requires must stand in it. Elsewhere a sweep may give the field instead.
 fn is_whole(shape: &Shape) -> bool {
-    [fields::ROOT.name, fields::LOSS.name, fields::RATE.name].contains(&shape.name)
+    [fields::ROOT.name, fields::LOSS.name, fields::RATE.name, fields::QUEUE.name].contains(&shape.name)
 }
 
 /// For each value of the tag, the fields that it forbids and those that it needs.
@@ -107,14 +107,14 @@ fn default(kind: &Kind, text: &str) -> Option<Value> {
     }
 }
 
-fn kind(kind: &Kind) -> Value {
+fn kind(of: &Kind) -> Value {
     let pattern = |pattern: &str| json!({ "type": "string", "pattern": pattern });
     let steps = |value: Value| {
         let step = json!({ "type": "array", "prefixItems": [pattern(SPAN), value], "minItems": 2, "maxItems": 2 });
         json!({ "type": "array", "items": step, "minItems": 1 })
     };
     let chance = || json!({ "anyOf": [pattern(CHANCE), { "type": "number", "minimum": 0, "maximum": 1 }] });
-    match *kind {
+    match *of {
         Kind::Text | Kind::Personality => json!({ "type": "string" }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Count { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
@@ -133,6 +133,8 @@ fn kind(kind: &Kind) -> Value {
         Kind::Loss => {
             json!({ "anyOf": [pattern(CHANCE), chance()["anyOf"][1], steps(chance()), { "$ref": "#/$defs/loss" }] })
         }
+        Kind::Discipline => json!({ "anyOf": [pattern(QUEUE), { "$ref": "#/$defs/queue" }] }),
+        Kind::List(of) => json!({ "type": "array", "items": kind(of), "minItems": 1 }),
         Kind::Service => json!({ "anyOf": [pattern(RATE), steps(pattern(RATE)), { "$ref": "#/$defs/rate" }] }),
         Kind::Numbers => json!({
             "type": "array",

@@ -22,6 +22,7 @@ pub(super) enum Setting {
     Chance(Chance),
     Queue(QueueSpec),
     Numbers(Vec<u64>),
+    List(Vec<Setting>),
 }
 
 /// Most packet numbers in a list of losses.
@@ -73,7 +74,14 @@ impl Kind {
             .map(Setting::Chance),
             Kind::Queue => queue(text?).map(Setting::Queue),
             Kind::Numbers => numbers(data).map(Setting::Numbers),
-            Kind::Pair | Kind::Loss | Kind::Service | Kind::Table(_) | Kind::Named(_) | Kind::Sweep => None,
+            Kind::List(kind) => list(kind, data).map(Setting::List),
+            Kind::Pair
+            | Kind::Loss
+            | Kind::Discipline
+            | Kind::Service
+            | Kind::Table(_)
+            | Kind::Named(_)
+            | Kind::Sweep => None,
         }
     }
 
@@ -107,6 +115,10 @@ impl Kind {
                  {{ model = \"bit\", rate = 1e-7 }}",
                 quantity::CHANCE
             ),
+            Kind::Discipline => {
+                format!("{}, or a table such as {{ model = \"red\", buffer = \"50 packets\" }}", Kind::Queue.expected())
+            }
+            Kind::List(kind) => format!("a list, each of them {}", kind.expected()),
             Kind::Service => format!(
                 "{} (from 1bit/s to 1Tbit/s), a list of times and rates such as [[\"0s\", \"10Mbit/s\"], [\"5s\", \
                  \"2Mbit/s\"]], or a table such as {{ trace = \"path.up\" }}",
@@ -132,8 +144,15 @@ impl Kind {
             Kind::Choice(names) => Setting::Text(names().first().copied().unwrap_or_default().to_owned()),
             Kind::Queue => Setting::Queue(QueueSpec::Unlimited),
             Kind::Numbers => Setting::Numbers(Vec::new()),
+            Kind::List(kind) => Setting::List(vec![kind.placeholder()]),
             Kind::Text | Kind::Personality | Kind::Node => Setting::Text(String::new()),
-            Kind::Pair | Kind::Loss | Kind::Service | Kind::Table(_) | Kind::Named(_) | Kind::Sweep => Setting::Word,
+            Kind::Pair
+            | Kind::Loss
+            | Kind::Discipline
+            | Kind::Service
+            | Kind::Table(_)
+            | Kind::Named(_)
+            | Kind::Sweep => Setting::Word,
         }
     }
 }
@@ -150,6 +169,15 @@ fn queue(text: &str) -> Option<QueueSpec> {
         }
     };
     (amount <= SIZE_BYTES_MAX).then_some(spec)
+}
+
+/// One value of `kind` or more, not too many.
+fn list(kind: &Kind, data: &Data) -> Option<Vec<Setting>> {
+    let Data::List(items) = data else { return None };
+    if !(1..=NUMBERS_MAX).contains(&items.len()) {
+        return None;
+    }
+    items.iter().map(|item| kind.try_read(&item.data)).collect()
 }
 
 fn numbers(data: &Data) -> Option<Vec<u64>> {
@@ -233,6 +261,13 @@ impl Setting {
         match self {
             Setting::Queue(queue) => *queue,
             other => panic!("the shapes say this field is a queue, not {other:?}"),
+        }
+    }
+
+    pub(super) fn list(self) -> Vec<Setting> {
+        match self {
+            Setting::List(list) => list,
+            other => panic!("the shapes say this field is a list, not {other:?}"),
         }
     }
 

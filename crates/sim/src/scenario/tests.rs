@@ -34,6 +34,7 @@ pub(super) fn examples() -> Vec<(&'static str, &'static str)> {
         ("dumbbell.toml", include_str!("../../../../scenarios/dumbbell.toml")),
         ("bursty.toml", include_str!("../../../../scenarios/bursty.toml")),
         ("web.toml", include_str!("../../../../scenarios/web.toml")),
+        ("trunks.toml", include_str!("../../../../scenarios/trunks.toml")),
     ]
 }
 
@@ -111,7 +112,7 @@ fn fields_that_are_left_out_have_their_documented_values() {
     let expected = Direction {
         rate: RateSpec::Constant(Rate::mbit(10)),
         delay: Duration::ZERO,
-        queue: QueueSpec::Unlimited,
+        queue: Discipline::Tail(QueueSpec::Unlimited),
         loss: LossSpec::None,
     };
     assert_eq!(scenario.links[0].kind, LinkKind::Plain { there: expected.clone(), back: expected });
@@ -126,7 +127,7 @@ fn the_other_direction_differs_only_in_what_back_says() {
     ]);
     let LinkKind::Plain { there, back } = &scenario.links[0].kind else { panic!("a plain link") };
     assert_eq!(*back, Direction { rate: RateSpec::Constant(Rate::mbit(3)), ..there.clone() });
-    assert_eq!(there.queue, QueueSpec::Packets(100));
+    assert_eq!(there.queue, Discipline::Tail(QueueSpec::Packets(100)));
 }
 
 #[test]

@@ -13,9 +13,10 @@ use headend_engine::tcp::personality::Personality;
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
 
+use super::circuits;
 use super::split::{Split, Way};
-use super::{Between, Error, Instance, World};
-use crate::host::{Closing, Host, Setup};
+use super::{Between, Error, Instance, Kind, World};
+use crate::host::{Again, Closing, Host, Setup, Sink, Source, Stream};
 use crate::network::{Network, Piece, Topology};
 use crate::proxy::Proxy;
 use crate::scenario::{Flow, FlowKind, NodeKind, Scenario};
@@ -60,10 +61,15 @@ impl World {
             let split = Way::of(scenario, &network.topology, flow)?;
             let ways = (ways(scenario, &network.topology, flow)?, split);
             for instance in 0..flow.count {
-                flows.push(join(scenario, seed, trace, &mut network.graph, flow, instance, ways)?);
+                flows.push(match flow.kind {
+                    FlowKind::Datagrams { .. } => stream(scenario, seed, &mut network.graph, flow, instance, ways.0)?,
+                    _ => join(scenario, seed, trace, &mut network.graph, flow, instance, ways)?,
+                });
             }
         }
-        Ok(World { network, flows, live, limit, seed, run, trace })
+        let circuits = circuits::join(scenario, seed, &mut network, &flows)?;
+        let interval = scenario.interval;
+        Ok(World { network, flows, circuits, live, limit, interval, seed, run, trace })
     }
 }
 
@@ -102,8 +108,8 @@ enum Opening {
     Beforehand,
 }
 
-/// What the applications of a flow do with a transfer of `transfer` bytes (`Bytes::MAX` for one without end).
-fn plan(kind: FlowKind, transfer: Bytes) -> Ends {
+/// What the applications of a flow do with a transfer of `transfer` bytes (`Bytes::MAX` for one without end), or first ask for.
+fn plan(kind: FlowKind, transfer: Bytes, first: Bytes) -> Ends {
     let source = Application::Source { left: transfer };
     let sender = |opening, closing| Plan { opening, application: source.clone(), expected: Bytes::ZERO, closing };
     let sink = |opening, closing| Plan { opening, application: Application::Sink, expected: transfer, closing };
@@ -140,7 +146,57 @@ fn plan(kind: FlowKind, transfer: Bytes) -> Ends {
             },
             header,
         },
+        FlowKind::Requests { request, .. } => {
+            let get = FlowKind::HttpGet { request, header: Bytes::ZERO, header_apart: false };
+            plan(get, first, first)
+        }
+        FlowKind::Datagrams { .. } => unreachable!("datagrams have no connection"),
     }
+}
+
+/// Adds both ends of a stream of datagrams to their hosts.
+fn stream(
+    scenario: &Scenario,
+    seed: u64,
+    graph: &mut Graph<Piece<Host, Proxy>>,
+    flow: &Flow,
+    instance: u32,
+    ways: [Port; 2],
+) -> Result<Instance, Error> {
+    let FlowKind::Datagrams { rate, packet, on, off } = flow.kind else { unreachable!("this flow is of datagrams") };
+    let start = Time::ZERO + flow.start + stagger(&mut flow_rng(seed, flow, instance), flow);
+    let meet = |node: usize| {
+        let Piece::Host(host) = &graph.nodes()[node] else { unreachable!("both ends are hosts") };
+        host.next_stream().ok_or_else(|| Error::TooManyStreams { node: scenario.nodes[node].name.clone() })
+    };
+    let [sender, receiver] = [meet(flow.from)?, meet(flow.to)?];
+    let source = Source::new(receiver, ways[0], start, rate, packet).pulsed(on, off);
+    for (node, end) in [(flow.from, Stream::Source(source)), (flow.to, Stream::Sink(Sink::default()))] {
+        let Piece::Host(host) = graph.node_mut(node) else { unreachable!("both ends are hosts") };
+        host.add_stream(end);
+    }
+    Ok(Instance {
+        flow: flow.name.clone(),
+        instance,
+        kind: Kind::Datagrams,
+        bytes: None,
+        header: Bytes::ZERO,
+        start,
+        sender,
+        receiver,
+        isn: [0; 2],
+        split: None,
+    })
+}
+
+/// The generator of an instance of a flow.
+fn flow_rng(seed: u64, flow: &Flow, instance: u32) -> Rng {
+    Rng::named(seed, &format!("flows/{}/{instance}", flow.name))
+}
+
+/// How much later than others an instance begins.
+fn stagger(rng: &mut Rng, flow: &Flow) -> Duration {
+    Duration::from_nanos(rng.below(flow.stagger.as_nanos().saturating_add(1)))
 }
 
 /// Adds both ends of an instance of `flow` to their hosts.
@@ -153,9 +209,8 @@ fn join(
     instance: u32,
     (ways, way): ([Port; 2], Option<Way>),
 ) -> Result<Instance, Error> {
-    let mut rng = Rng::named(seed, &format!("flows/{}/{instance}", flow.name));
-    let stagger = Duration::from_nanos(rng.below(flow.stagger.as_nanos().saturating_add(1)));
-    let start = Time::ZERO + flow.start + stagger;
+    let mut rng = flow_rng(seed, flow, instance);
+    let start = Time::ZERO + flow.start + stagger(&mut rng, flow);
     let isn = [rng.bits() as u32, rng.bits() as u32];
 
     let meet = |node: usize| -> Result<(Personality, Endpoint), Error> {
@@ -185,7 +240,24 @@ fn join(
         Some(bytes) if flow.whole_segments => Bytes::new(bytes.get().div_ceil(mss) * mss),
         Some(bytes) => bytes,
     };
-    let Ends { sender, receiver, header } = plan(flow.kind, transfer);
+    // Each client begins at another of the sizes, so that not all ask for the same at once.
+    let turn = instance as usize % flow.sizes.len().max(1);
+    let first = flow.sizes.get(turn).copied().unwrap_or_default();
+    let Ends { sender, receiver, header } = plan(flow.kind, transfer, first);
+    let mut again = |is_client: bool, personality: &Personality, clock_phase| match flow.kind {
+        FlowKind::Requests { request, pause } => Some(Box::new(Again {
+            is_client,
+            personality: personality.clone(),
+            clock_phase,
+            rng: flow_rng(rng.bits(), flow, instance),
+            request,
+            sizes: flow.sizes.clone(),
+            turn,
+            pause,
+            past: Vec::new(),
+        })),
+        _ => None,
+    };
     if let (Some(split), Some(agreed)) = (&split, between) {
         let opener = [&sender, &receiver].iter().position(|plan| matches!(plan.opening, Opening::Active));
         let Piece::Proxy(proxy) = graph.node_mut(split.proxy()) else { unreachable!("a proxy is a proxy") };
@@ -211,11 +283,13 @@ fn join(
             expected: plan.expected,
             closing: plan.closing,
             series: trace && node == flow.from,
+            again: again(node == flow.to, tcp, phase),
         });
     }
     Ok(Instance {
         flow: flow.name.clone(),
         instance,
+        kind: if matches!(flow.kind, FlowKind::Requests { .. }) { Kind::Requests } else { Kind::Transfer },
         bytes: flow.bytes,
         header,
         start,

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use headend_engine::link::Discard;
 use headend_engine::packet::Endpoint;
 use headend_engine::tcp::connection::{Connection, Fault};
+use headend_engine::tcp::sender::Counters;
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 
-use super::{Between, Instance, World};
-use crate::host::{End, Host};
+use super::{Between, Instance, Kind, World};
+use crate::host::{End, Host, Past, Sink, Stream};
 use crate::network::Piece;
 use crate::pcapng::Capture;
 use crate::proxy::{Leg, Proxy};
-use crate::results::{FlowRow, Interner, RunOutcome};
+use crate::results::{CircuitRow, FlowRow, Interner, IntervalRow, RunOutcome};
 use crate::router::Router;
 use crate::trace::{EndReader, Event, RunTrace, SeriesRow, What, read_event};
 
@@ -23,14 +24,21 @@ const SNAP_LEN: u32 = 120;
 
 impl World {
     /// What the run yields that ended at `end`.
-    pub(super) fn collect(mut self, point: usize, end: Time) -> (RunOutcome, Option<RunTrace>) {
-        let flows = self.flows.iter().map(|instance| self.flow_row(instance, end)).collect();
+    pub(super) fn collect(
+        mut self,
+        point: usize,
+        end: Time,
+        intervals: Vec<IntervalRow>,
+    ) -> (RunOutcome, Option<RunTrace>) {
+        let flows = self.flows.iter().flat_map(|instance| self.flow_rows(instance, end)).collect();
+        let circuits = self.circuits.iter().map(|(name, at)| self.circuit_row(name, *at)).collect();
         if !self.trace {
             self.dismiss_hosts();
         }
         let links = self.network.link_rows(end);
         let run = u64::from(self.run);
-        let outcome = RunOutcome { point, run, seed: self.seed, end_ns: end.as_nanos(), flows, links };
+        let outcome =
+            RunOutcome { point, run, seed: self.seed, end_ns: end.as_nanos(), flows, links, circuits, intervals };
         let trace = self.trace.then(|| self.run_trace());
         (outcome, trace)
     }
@@ -65,6 +73,130 @@ impl World {
         let proxy = self.proxy(split.at[0].node);
         let sides = split.at.map(|at| (proxy.pair(at), proxy.side_of(at)));
         Split { legs: sides.map(|(pair, side)| pair.leg(side)), held: sides.map(|(pair, side)| pair.held(side)) }
+    }
+
+    fn flow_rows(&self, instance: &Instance, end: Time) -> Vec<FlowRow> {
+        match instance.kind {
+            Kind::Transfer => vec![self.flow_row(instance, end)],
+            Kind::Requests => self.request_rows(instance, end),
+            Kind::Datagrams => vec![self.stream_row(instance, end)],
+        }
+    }
+
+    fn circuit_row(&self, name: &str, at: Endpoint) -> CircuitRow {
+        let Piece::Edge(edge) = &self.network.graph.nodes()[usize::from(at.node)] else {
+            unreachable!("a circuit begins at an edge")
+        };
+        let Some(sender) = edge.sender(at) else { unreachable!("the circuit begins here") };
+        let (counters, waiting) = (sender.counters(), sender.tunnel().counters());
+        let tcp = |count: fn(&Counters) -> u64| sender.connections().map(|tcp| count(&tcp.counters())).sum();
+        let vmss = sender.vmss().get();
+        assert_eq!(
+            counters.controlled_bytes + counters.charged_bytes,
+            counters.headers * vmss + sender.unpaid().get(),
+            "circuit {name}: a header for each VMSS of data, but for what is not yet a whole one"
+        );
+        assert_eq!(
+            waiting.arrived,
+            waiting.dropped + waiting.left + sender.tunnel().occupancy().0,
+            "circuit {name}: every packet that came was dropped, has left or waits"
+        );
+        CircuitRow {
+            circuit: name.into(),
+            controlled_bytes: counters.controlled_bytes,
+            guaranteed_bytes: counters.guaranteed_bytes,
+            headers: counters.headers,
+            header_retransmits: tcp(|tcp| tcp.retransmits),
+            timeouts: tcp(|tcp| tcp.timeouts),
+            fast_retransmits: tcp(|tcp| tcp.fast_retransmits),
+            arrived: waiting.arrived,
+            dropped: waiting.dropped,
+            queue_max_packets: waiting.packets_max,
+            queue_max_bytes: waiting.bytes_max,
+            failed: sender.connections().filter(|tcp| tcp.fault().is_some()).count() as u64,
+        }
+    }
+
+    /// A row for each connection, the one under way included.
+    fn request_rows(&self, instance: &Instance, end: Time) -> Vec<FlowRow> {
+        let (server, client) = (self.end(instance.sender), self.end(instance.receiver));
+        conserve_bytes(instance, server, client, None);
+        let served = server.past();
+        let row = |number: usize, past: &Past| {
+            let counters = served.get(number).map(|served| served.counters).unwrap_or_default();
+            let since_start = |at: Time| at.since(past.start).as_nanos();
+            FlowRow {
+                flow: instance.flow.clone(),
+                instance: u64::from(instance.instance),
+                bytes: past.size.get(),
+                start_ns: past.start.as_nanos(),
+                transfer_ns: past.all_read.map(since_start),
+                acked_ns: served.get(number).and_then(|served| served.all_acked).map(since_start),
+                active_ns: since_start(past.all_read.or(past.failed).unwrap_or(end)),
+                delivered_bytes: past.read.min(past.size).get(),
+                wire_bytes: past.wire.get(),
+                timeouts: counters.timeouts,
+                fast_retransmits: counters.fast_retransmits,
+                segments_sent: counters.segments,
+                retransmits: counters.retransmits,
+                fault: if past.failed.is_some() { "failed" } else { "" }.into(),
+                ..FlowRow::default()
+            }
+        };
+        let mut rows: Vec<FlowRow> = client.past().iter().enumerate().map(|(number, past)| row(number, past)).collect();
+        if client.start() < end {
+            let now = Past {
+                size: client.asked_for().unwrap_or_default(),
+                start: client.start(),
+                read: client.record.read,
+                wire: client.record.wire,
+                all_read: client.record.all_read,
+                all_acked: client.record.all_acked,
+                failed: None,
+                counters: client.connection().counters(),
+            };
+            rows.push(row(usize::MAX, &now));
+        }
+        rows
+    }
+
+    fn stream_row(&self, instance: &Instance, end: Time) -> FlowRow {
+        let sent = match self.host(usize::from(instance.sender.node)).stream(instance.sender) {
+            Some(Stream::Source(source)) => source.sent(),
+            _ => unreachable!("who sends is a source"),
+        };
+        let sink = self.sink(instance.receiver);
+        assert!(sink.packets <= sent, "flow {} {}: no datagram came from nowhere", instance.flow, instance.instance);
+        FlowRow {
+            flow: instance.flow.clone(),
+            instance: u64::from(instance.instance),
+            bytes: sink.payload().get(),
+            start_ns: instance.start.as_nanos(),
+            active_ns: end.since(instance.start).as_nanos(),
+            delivered_bytes: sink.payload().get(),
+            wire_bytes: sink.bytes.get(),
+            segments_sent: sent,
+            ..FlowRow::default()
+        }
+    }
+
+    /// What arrived of a stream of datagrams.
+    fn sink(&self, at: Endpoint) -> &Sink {
+        match self.host(usize::from(at.node)).stream(at) {
+            Some(Stream::Sink(sink)) => sink,
+            _ => unreachable!("who receives is a sink"),
+        }
+    }
+
+    /// Bytes on the wire that have arrived at the receiving end of a flow.
+    pub(super) fn arrived_bytes(&self, instance: &Instance) -> u64 {
+        match instance.kind {
+            Kind::Datagrams => self.sink(instance.receiver).bytes.get(),
+            Kind::Transfer | Kind::Requests => {
+                let end = self.end(instance.receiver);
+                (end.record.wire + end.past().iter().map(|past| past.wire).sum()).get()
+            }
+        }
     }
 
     fn flow_row(&self, instance: &Instance, end: Time) -> FlowRow {
@@ -169,7 +301,7 @@ impl World {
             let log = match &self.network.graph.nodes()[node] {
                 Piece::Host(host) => host.log(),
                 Piece::Proxy(proxy) => proxy.log(),
-                Piece::Link(_) | Piece::Cable(_) | Piece::Docsis(_) | Piece::Router(_) => continue,
+                Piece::Link(_) | Piece::Cable(_) | Piece::Docsis(_) | Piece::Router(_) | Piece::Edge(_) => continue,
             };
             let place = names.intern(name);
             let mut capture = Capture::new(name, SNAP_LEN);
@@ -204,7 +336,8 @@ impl World {
     fn readers(&self, names: &mut Interner) -> (Vec<[EndReader; 2]>, Owners) {
         let mut owners = Owners::new();
         let mut readers = Vec::new();
-        for instance in &self.flows {
+        // Connections one after another have no one beginning, and datagrams no connection.
+        for instance in self.flows.iter().filter(|instance| instance.kind == Kind::Transfer) {
             let mut reader = |at: Endpoint, isn| {
                 let host = names.intern(&self.network.nodes[usize::from(at.node)]);
                 EndReader::new(names.intern(&instance.flow), u64::from(instance.instance), host, isn)
@@ -225,7 +358,7 @@ impl World {
 
     fn series(&self, names: &mut Interner) -> Vec<SeriesRow> {
         let mut rows = Vec::new();
-        for instance in &self.flows {
+        for instance in self.flows.iter().filter(|instance| instance.kind != Kind::Datagrams) {
             let flow = names.intern(&instance.flow);
             let samples = self.end(instance.sender).record.series.as_deref().unwrap_or_default();
             rows.extend(samples.iter().map(|&sample| SeriesRow {

@@ -1,5 +1,6 @@
 mod bbr;
 mod books;
+mod circuits;
 mod proxy;
 
 use headend_engine::tcp::personality::{DelayedAck, Headers, Personality};
@@ -10,8 +11,8 @@ use super::*;
 use crate::pcapng::tests::tshark;
 use crate::results::FlowRow;
 use crate::scenario::{
-    Channel, Direction, Flow, FlowKind, Link as LinkSpec, LinkKind, LossSpec, Node as NodeSpec, NodeKind, QueueSpec,
-    RateSpec, Scenario, Sweep,
+    Channel, Direction, Discipline, Flow, FlowKind, Link as LinkSpec, LinkKind, LossSpec, Node as NodeSpec, NodeKind,
+    QueueSpec, RateSpec, Scenario, Sweep,
 };
 use crate::trace::Traces;
 
@@ -33,7 +34,7 @@ fn direction(rate: Rate, delay_ms: u64, loss: LossSpec) -> Direction {
     Direction {
         rate: RateSpec::Constant(rate),
         delay: Duration::from_millis(delay_ms),
-        queue: QueueSpec::Unlimited,
+        queue: Discipline::Tail(QueueSpec::Unlimited),
         loss,
     }
 }
@@ -59,12 +60,14 @@ fn bulk(name: &str, from: usize, to: usize, bytes: u64) -> Flow {
         start: Duration::ZERO,
         stagger: Duration::ZERO,
         count: 1,
+        sizes: Vec::new(),
     }
 }
 
 fn scenario(nodes: Vec<NodeSpec>, links: Vec<LinkSpec>, flows: Vec<Flow>) -> Scenario {
     let duration = Duration::from_secs(1_000);
-    Scenario { title: "test".into(), seed: 1, runs: 1, duration, nodes, links, flows, sweep: Sweep::default() }
+    let (circuits, interval, sweep) = (Vec::new(), None, Sweep::default());
+    Scenario { title: "test".into(), seed: 1, runs: 1, duration, nodes, links, flows, circuits, interval, sweep }
 }
 
 /// The paper's path of plain links: 25 Mbit/s down, 3 up, 20 ms there and back, then Ethernet.

@@ -303,3 +303,48 @@ fn a_proxy_s_mistakes_name_its_line_and_what_would_be_right() {
     let no_proxy = messages("[nodes.a]\nlocal_link = \"x\"");
     assert!(no_proxy[0].contains("only for a node with kind = \"proxy\"; this one has \"host\""), "{no_proxy:?}");
 }
+
+/// The messages for the trunks with settings.
+fn trunk_messages(settings: &[(&str, &str)]) -> String {
+    let (name, text) = examples().into_iter().find(|(name, _)| *name == "trunks.toml").expect("an example");
+    let mut document = Document::parse(name, text).expect("TOML");
+    for (path, text) in settings {
+        document.set(path, text).unwrap_or_else(|error| panic!("{error}"));
+    }
+    document.scenario().err().map_or_else(|| panic!("{settings:?} is allowed"), |error| error.to_string())
+}
+
+#[test]
+fn a_circuit_joins_two_routers_and_carries_flows_that_exist() {
+    let from = trunk_messages(&[("circuits.trunk1.from", "a")]);
+    assert!(from.contains("circuits.trunk1.from: no such router; did you mean \"b\"?; allowed: b, d, e, f"), "{from}");
+    assert!(trunk_messages(&[("circuits.trunk1.to", "b")]).contains("a circuit joins two routers"));
+    assert!(trunk_messages(&[("circuits.trunk1.flows", r#"["web"]"#)]).contains("no such flow; allowed: user1, user2"));
+    assert!(trunk_messages(&[("circuits.trunk1.flows", "[]")]).contains("a list, each of them text in quotes"));
+    assert!(trunk_messages(&[("circuits.trunk1.vmss", "10B")]).contains("from 64B to 60000B"));
+    let fair = trunk_messages(&[("circuits.trunk1.drops", "fair"), ("circuits.trunk1.queue", "90KB")]);
+    assert!(fair.contains("circuits.trunk1.queue: drops = \"fair\" counts packets"), "{fair}");
+    let early = trunk_messages(&[("circuits.trunk1.drops", "early"), ("circuits.trunk1.threshold", "100")]);
+    assert!(early.contains("circuits.trunk1.threshold: is not below the 100 packets"), "{early}");
+}
+
+#[test]
+fn a_queue_that_drops_early_has_thresholds_that_fit() {
+    let wrong = |table: &str| trunk_messages(&[("links.ef.queue", table)]);
+    assert!(wrong(r#"{ model = "blue" }"#).contains("links.ef.queue.model"));
+    assert!(wrong(r#"{ model = "red", min = 20 }"#).contains("links.ef.queue.min: is not below max = 15"));
+    assert!(wrong(r#"{ model = "red", buffer = "9KB" }"#).contains("give their number"));
+    assert!(wrong(r#"{ model = "header-drop", headers = 9, buffer = "9 packets" }"#).contains("give a size"));
+    assert!(wrong(r#"{ model = "header-drop" }"#).contains("links.ef.queue.headers"));
+    assert!(
+        wrong(r#"{ model = "occupancy-drop", threshold = "9KB", buffer = "9KB" }"#).contains("more than the threshold")
+    );
+    assert!(wrong("7").contains("or a table such as { model = \"red\""));
+}
+
+#[test]
+fn requests_and_datagrams_have_their_own_fields_and_no_others() {
+    assert!(trunk_messages(&[("flows.user1.bytes", "9KB")]).contains("only for a flow with kind"));
+    let sizes = trunk_messages(&[("flows.user1", r#"{ kind = "requests", from = "a", to = "g" }"#)]);
+    assert!(sizes.contains("flows.user1.sizes"), "{sizes}");
+}

@@ -1,0 +1,71 @@
+//! Connections one after another between the same two ends: a client that asks again and again.
+
+use headend_engine::rng::Rng;
+use headend_engine::tcp::connection::Connection;
+use headend_engine::tcp::personality::Personality;
+use headend_engine::tcp::sender::Counters;
+use headend_engine::time::{Duration, Time};
+use headend_engine::units::Bytes;
+
+use crate::traffic::{Application, Server};
+
+/// What an end of repeated requests needs to begin anew.
+#[derive(Debug)]
+pub(crate) struct Again {
+    pub(crate) is_client: bool,
+    pub(crate) personality: Personality,
+    pub(crate) clock_phase: Duration,
+    /// Initial sequence numbers.
+    pub(crate) rng: Rng,
+    pub(crate) request: Bytes,
+    /// What is asked for, in turns; both ends know.
+    pub(crate) sizes: Vec<Bytes>,
+    pub(crate) turn: usize,
+    pub(crate) pause: Duration,
+    pub(crate) past: Vec<Past>,
+}
+
+/// A connection that is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Past {
+    pub(crate) size: Bytes,
+    pub(crate) start: Time,
+    pub(crate) read: Bytes,
+    pub(crate) wire: Bytes,
+    pub(crate) all_read: Option<Time>,
+    pub(crate) all_acked: Option<Time>,
+    pub(crate) failed: Option<Time>,
+    pub(crate) counters: Counters,
+}
+
+impl Again {
+    /// What is asked for now.
+    pub(crate) fn size(&self) -> Bytes {
+        self.sizes[self.turn % self.sizes.len()]
+    }
+
+    /// The application of the connection to come, and how many bytes it reads.
+    pub(crate) fn application(&self) -> (Application, Bytes) {
+        if self.is_client {
+            return (Application::Source { left: self.request }, self.size());
+        }
+        let server = Server {
+            request: self.request,
+            header: Bytes::ZERO,
+            header_apart: false,
+            file: self.size(),
+            hand: Bytes::ZERO,
+        };
+        (Application::Server(server), self.request)
+    }
+
+    /// The connection to come.
+    pub(crate) fn connection(&mut self) -> Connection {
+        let isn = self.rng.bits() as u32;
+        if self.is_client {
+            Connection::connect(&self.personality, isn, self.clock_phase)
+        } else {
+            Connection::listen(&self.personality, isn, self.clock_phase)
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Datagrams: packets at a rate, and what arrives of them.
+
+use headend_engine::node::Port;
+use headend_engine::packet::{Body, Class, Endpoint, Packet};
+use headend_engine::time::{Duration, Time};
+use headend_engine::units::{Bytes, Rate};
+
+/// IPv4 and UDP headers (RFC 791, RFC 768).
+const HEADERS: u64 = 28;
+
+/// One end of a stream of datagrams.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Source(Source),
+    Sink(Sink),
+}
+
+/// Sends.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) peer: Endpoint,
+    pub(crate) out: Port,
+    pub(crate) start: Time,
+    pub(crate) rate: Rate,
+    pub(crate) packet: Bytes,
+    /// How long it sends before each pause; `None` for ever.
+    pub(crate) on: Option<Duration>,
+    pub(crate) off: Duration,
+    /// When the next packet leaves.
+    next: Time,
+    sent: u64,
+}
+
+/// Receives.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sink {
+    pub(crate) packets: u64,
+    pub(crate) bytes: Bytes,
+}
+
+impl Source {
+    pub(crate) fn new(peer: Endpoint, out: Port, start: Time, rate: Rate, packet: Bytes) -> Source {
+        Source { peer, out, start, rate, packet, on: None, off: Duration::ZERO, next: start, sent: 0 }
+    }
+
+    /// The same, but only for `on` before each pause of `off`.
+    pub(crate) fn pulsed(self, on: Option<Duration>, off: Duration) -> Source {
+        Source { on, off, ..self }
+    }
+
+    /// When the next packet leaves.
+    pub(crate) fn next(&self) -> Time {
+        self.next
+    }
+
+    /// Packets sent so far.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// The packet that is due, from the stream at `src`.
+    pub(crate) fn send(&mut self, id: u64, src: Endpoint) -> Packet {
+        self.sent += 1;
+        self.next += self.rate.time_for(self.packet);
+        if let Some(on) = self.on {
+            let cycle = (on + self.off).as_nanos();
+            let at = self.next.since(self.start).as_nanos();
+            if at % cycle >= on.as_nanos() {
+                self.next = self.start + Duration::from_nanos((at / cycle + 1) * cycle);
+            }
+        }
+        let len = self.packet.get() as u32;
+        Packet { id, src, dst: self.peer, len, class: Class::Unmarked, body: Body::Opaque }
+    }
+}
+
+impl Sink {
+    /// Bytes of data that arrived, without headers.
+    pub(crate) fn payload(&self) -> Bytes {
+        self.bytes.saturating_sub(Bytes::new(HEADERS * self.packets))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_leave_at_the_rate_and_only_while_it_is_on() {
+        let end = Endpoint::default();
+        let start = Time::ZERO + Duration::from_millis(3);
+        let steady = Source::new(end, Port(0), start, Rate::mbit(8), Bytes::new(1_000));
+        let mut pulsed = steady.pulsed(Some(Duration::from_millis(10)), Duration::from_millis(10));
+        let mut times = Vec::new();
+        while pulsed.next() < start + Duration::from_secs(1) {
+            times.push(pulsed.next().since(start).as_nanos() / 1_000_000);
+            assert_eq!(pulsed.send(0, end).len, 1_000);
+        }
+        assert_eq!(times.len(), 500, "half of a thousand milliseconds");
+        assert!(times.iter().all(|ms| ms % 20 < 10));
+    }
+}

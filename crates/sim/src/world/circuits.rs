@@ -1,0 +1,96 @@
+//! A scenario's circuits: their ends at two edges, and whose packets they carry.
+
+use headend_engine::circuit::fair::Fair;
+use headend_engine::circuit::tunnel::{Class, Drops, Room, Schedule, Tunnel};
+use headend_engine::circuit::{Receiver, Sender, control_personality};
+use headend_engine::link::queue::Thresholds;
+use headend_engine::packet::Endpoint;
+use headend_engine::rng::Rng;
+use headend_engine::tcp::connection::{Connection, End};
+use headend_engine::time::Duration;
+use headend_engine::units::{Bytes, Chance};
+
+use super::build::clock_phase;
+use super::{Error, Instance};
+use crate::edge::{Carries, Edge};
+use crate::host::Host;
+use crate::network::{Network, Piece, Topology};
+use crate::proxy::Proxy;
+use crate::scenario::{Circuit, QueueSpec, Scenario, TunnelDrops};
+
+/// Adds both ends of every circuit to their edges. Returns their names and where the first control TCP of each is.
+pub(super) fn join(
+    scenario: &Scenario,
+    seed: u64,
+    network: &mut Network<Host, Proxy>,
+    flows: &[Instance],
+) -> Result<Vec<(String, Endpoint)>, Error> {
+    let mut joined = Vec::new();
+    for circuit in &scenario.circuits {
+        let name = |node: usize| scenario.nodes[node].name.clone();
+        let [from, to] = [circuit.from, circuit.to];
+        for (a, b) in [(from, to), (to, from)] {
+            if network.topology.routes(a)[b].is_none() {
+                return Err(Error::NoCircuit { circuit: circuit.name.clone(), from: name(a), to: name(b) });
+            }
+        }
+        let personality = control_personality(&circuit.tcp.personality, circuit.vmss);
+        let mut rng = Rng::named(seed, &format!("circuits/{}", circuit.name));
+        let phases = [from, to].map(|node| clock_phase(seed, &scenario.nodes[node].name));
+        let mut end = |phase: Duration| End { personality: &personality, isn: rng.bits() as u32, clock_phase: phase };
+        let pairs = (0..circuit.controls).map(|_| Connection::pair(end(phases[0]), end(phases[1])));
+        let (sending, receiving): (Vec<_>, Vec<_>) = pairs.unzip();
+        let sender = Sender::new(tunnel(circuit, seed), sending, circuit.vmss, circuit.gmb);
+        let carries = carries(scenario, circuit, &network.topology, flows);
+        let [at_sender, at_receiver] = [from, to].map(|node| edge(network, node).next_endpoint());
+        edge(network, from).add_sender(sender, carries, at_receiver, personality.clone());
+        edge(network, to).add_receiver(Receiver::new(receiving), at_sender, personality.clone());
+        joined.push((circuit.name.clone(), at_sender));
+    }
+    Ok(joined)
+}
+
+fn edge(network: &mut Network<Host, Proxy>, node: usize) -> &mut Edge {
+    let Piece::Edge(edge) = network.graph.node_mut(node) else { unreachable!("a circuit begins and ends at an edge") };
+    edge
+}
+
+fn tunnel(circuit: &Circuit, seed: u64) -> Tunnel {
+    let (room, packets) = match circuit.queue {
+        QueueSpec::Unlimited => (Room::Bytes(Bytes::MAX), u64::MAX),
+        QueueSpec::Packets(packets) => (Room::Packets(packets), packets),
+        QueueSpec::Bytes(bytes) => (Room::Bytes(bytes), u64::MAX),
+    };
+    let rng = || Rng::named(seed, &format!("circuits/{}/drops", circuit.name));
+    let drops = match circuit.drops {
+        TunnelDrops::Tail => Drops::Tail,
+        TunnelDrops::Early(threshold) => Drops::Early(
+            Thresholds {
+                min: threshold,
+                max: packets,
+                max_chance: Chance::from_raw(u64::MAX / 10),
+                weight_bits: 9,
+                departure: Duration::from_millis(1),
+            },
+            rng(),
+        ),
+        TunnelDrops::Fair { threshold, user_rtt } => Drops::Fair(Fair::new(threshold, packets, user_rtt, rng())),
+    };
+    Tunnel::new(vec![Class { room, drops, weight: 1 }], Schedule::Priority)
+}
+
+/// The packets of its flows in whichever direction leads from one end to the other; or all that are for nodes beyond.
+fn carries(scenario: &Scenario, circuit: &Circuit, topology: &Topology, flows: &[Instance]) -> Carries {
+    let leads_over = |node: usize| {
+        let path = topology.path(circuit.from, node);
+        path[..path.len().saturating_sub(1)].contains(&circuit.to)
+    };
+    let Some(chosen) = &circuit.flows else {
+        return Carries::For((0..scenario.nodes.len()).map(leads_over).collect());
+    };
+    let names: Vec<&str> = chosen.iter().map(|&flow| scenario.flows[flow].name.as_str()).collect();
+    let instances = flows.iter().filter(|instance| names.contains(&instance.flow.as_str()));
+    let ways =
+        instances.flat_map(|instance| [(instance.sender, instance.receiver), (instance.receiver, instance.sender)]);
+    Carries::Flows(ways.filter(|(_, to)| leads_over(usize::from(to.node))).collect())
+}

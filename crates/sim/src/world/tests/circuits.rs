@@ -1,0 +1,168 @@
+//! Circuits, requests and datagrams in a world.
+
+use super::*;
+use crate::results::{CircuitRow, LinkRow, RunOutcome};
+use crate::scenario::Document;
+
+const TRUNKS: &str = include_str!("../../../../../scenarios/trunks.toml");
+
+fn run_with(text: &str, settings: &[(&str, &str)]) -> RunOutcome {
+    let mut document = Document::parse("trunks.toml", text).unwrap();
+    for (path, value) in settings {
+        document.set(path, value).unwrap_or_else(|error| panic!("{error}"));
+    }
+    let scenario = document.scenario().unwrap_or_else(|error| panic!("{error}"));
+    World::build(&scenario, 0, false).unwrap().run(0, &|| false).unwrap().0
+}
+
+fn core(outcome: &RunOutcome) -> &LinkRow {
+    outcome.links.iter().find(|link| &*link.direction == "e->f").unwrap()
+}
+
+fn circuit<'a>(outcome: &'a RunOutcome, name: &str) -> &'a CircuitRow {
+    outcome.circuits.iter().find(|circuit| &*circuit.circuit == name).unwrap()
+}
+
+#[test]
+fn two_trunks_fill_a_link_and_no_user_s_packet_is_dropped_in_the_core() {
+    let outcome = run_with(TRUNKS, &[]);
+    let core = core(&outcome);
+    let bytes: u64 = outcome.flows.iter().map(|flow| flow.wire_bytes).sum();
+    // 1200 KB/s for 20 s, less the headers and the first moments.
+    assert!((23_000_000..24_000_000).contains(&bytes), "{bytes}");
+    assert_eq!(core.dropped_user, 0);
+    assert!(core.dropped_headers > 0 && core.dropped == core.dropped_headers, "{core:?}");
+    assert!(core.queue_bytes_max < 438_656, "{core:?}");
+}
+
+#[test]
+fn a_guarantee_is_held_in_every_second_and_its_packets_have_no_headers() {
+    let outcome = run_with(TRUNKS, &[]);
+    for (flow, circuit_name, guaranteed) in [("user1", "trunk1", 400_000), ("user2", "trunk2", 200_000)] {
+        let seconds: Vec<u64> =
+            outcome.intervals.iter().filter(|row| &*row.name == flow).map(|row| row.bytes).collect();
+        assert_eq!(seconds.len(), 20);
+        assert!(seconds[1..].iter().all(|bytes| *bytes >= guaranteed), "{flow}: {seconds:?}");
+        let circuit = circuit(&outcome, circuit_name);
+        // A little less: while the TCPs begin, they leave nothing for the timer to send.
+        let most = 20 * guaranteed;
+        assert!((most * 97 / 100..=most + 1_500).contains(&circuit.guaranteed_bytes), "{circuit:?}");
+        assert!(circuit.headers * 1_500 <= circuit.controlled_bytes, "{circuit:?}");
+    }
+}
+
+#[test]
+fn intervals_add_up_to_what_flows_and_links_did_in_all() {
+    let outcome = run_with(TRUNKS, &[]);
+    let sum = |kind: &str, part: &str| -> u64 {
+        let rows = outcome.intervals.iter().filter(|row| &*row.kind == kind && &*row.part == part);
+        rows.map(|row| row.bytes).sum()
+    };
+    assert_eq!(sum("flow", "0"), outcome.flows.iter().map(|flow| flow.wire_bytes).sum::<u64>());
+    assert_eq!(sum("link", "e->f"), core(&outcome).delivered_bytes);
+}
+
+#[test]
+fn a_circuit_that_names_its_flows_leaves_the_others_alone() {
+    let named = [("circuits.trunk2.flows", r#"["user2"]"#), ("circuits.trunk1.flows", r#"["user2"]"#)];
+    let outcome = run_with(TRUNKS, &named);
+    assert_eq!(circuit(&outcome, "trunk1").arrived, 0, "user2 does not come by");
+    assert!(circuit(&outcome, "trunk2").arrived > 0);
+}
+
+#[test]
+fn a_packet_passes_two_circuits_one_after_another() {
+    let settings =
+        [("circuits.trunk1.to", "e"), ("circuits.trunk2.from", "e"), ("circuits.trunk2.flows", r#"["user1"]"#)];
+    let outcome = run_with(TRUNKS, &settings);
+    let [first, second] = ["trunk1", "trunk2"].map(|name| circuit(&outcome, name));
+    assert!(second.arrived > 0 && second.arrived <= first.arrived, "{first:?}, {second:?}");
+    assert!(outcome.flows[0].wire_bytes > 1_000_000);
+}
+
+#[test]
+fn acknowledgements_of_a_circuit_are_charged_to_the_one_back() {
+    let settings = [("circuits.trunk2.from", "f"), ("circuits.trunk2.to", "b"), ("circuits.trunk2.gmb", "1kbit/s")];
+    let outcome = run_with(TRUNKS, &settings);
+    let back = circuit(&outcome, "trunk2");
+    assert_eq!(back.arrived, 0, "nobody sends back");
+    assert!(back.headers > 0, "but acknowledgements are data: {back:?}");
+}
+
+#[test]
+fn the_same_seed_yields_the_same_run_with_circuits_too() {
+    assert_eq!(run_with(TRUNKS, &[]), run_with(TRUNKS, &[]));
+    assert_ne!(run_with(TRUNKS, &[]), run_with(TRUNKS, &[("seed", "7")]));
+}
+
+const REQUESTS: &str = r#"
+duration = "10s"
+[nodes.server]
+[nodes.client]
+[links.wire]
+between = ["server", "client"]
+rate = "10Mbit/s"
+delay = "5ms"
+[flows.web]
+kind = "requests"
+from = "server"
+to = "client"
+sizes = ["8KB", "32KB"]
+count = 2
+"#;
+
+#[test]
+fn a_client_asks_for_one_size_after_another_and_each_answer_is_a_row() {
+    let outcome = run_with(REQUESTS, &[]);
+    for instance in 0..2 {
+        let rows: Vec<_> = outcome.flows.iter().filter(|flow| flow.instance == instance).collect();
+        assert!((80..200).contains(&rows.len()), "each takes four or five round trips of 10 ms: {}", rows.len());
+        let (last, done) = rows.split_last().unwrap();
+        assert!(done.iter().all(|flow| flow.fault.is_empty() && flow.delivered_bytes == flow.bytes));
+        assert!(done.iter().all(|flow| flow.transfer_ns.is_some_and(|ns| (20_000_000..100_000_000).contains(&ns))));
+        let sizes: Vec<u64> = done.iter().map(|flow| flow.bytes).collect();
+        assert!(sizes.windows(2).all(|pair| pair[0] != pair[1]), "in turns");
+        assert_eq!(sizes[0], [8_000, 32_000][instance as usize], "not all begin with the same");
+        assert!(last.transfer_ns.is_none() || last.delivered_bytes == last.bytes);
+        let starts: Vec<u64> = rows.iter().map(|flow| flow.start_ns).collect();
+        assert!(starts.is_sorted());
+    }
+}
+
+#[test]
+fn clients_go_on_asking_over_a_link_that_loses_packets() {
+    let outcome = run_with(REQUESTS, &[("links.wire.loss", "10%"), ("duration", "300s"), ("flows.web.pause", "10ms")]);
+    for instance in 0..2 {
+        let rows: Vec<_> = outcome.flows.iter().filter(|flow| flow.instance == instance).collect();
+        let done = rows.iter().filter(|flow| flow.transfer_ns.is_some() && flow.delivered_bytes == flow.bytes).count();
+        assert!(done > 100 && rows.len() - done <= 3, "client {instance}: {done} of {}", rows.len());
+    }
+}
+
+#[test]
+fn datagrams_go_at_their_rate_and_what_is_lost_is_gone() {
+    let text = REQUESTS.replace(
+        "kind = \"requests\"\nfrom = \"server\"\nto = \"client\"\nsizes = [\"8KB\", \"32KB\"]\n",
+        "kind = \"datagrams\"\nfrom = \"server\"\nto = \"client\"\nrate = \"1Mbit/s\"\npacket = \"1028B\"\n",
+    );
+    let outcome = run_with(&text, &[("links.wire.loss", "20%")]);
+    for flow in &outcome.flows {
+        assert_eq!(flow.segments_sent, 10 * 1_000_000 / (8 * 1_028) + 1);
+        let packets = flow.wire_bytes / 1_028;
+        assert_eq!(flow.delivered_bytes, packets * 1_000);
+        assert!((900..1_050).contains(&packets), "80% of 1216: {packets}");
+    }
+}
+
+#[test]
+fn a_circuit_whose_ends_are_not_joined_is_refused() {
+    let mut document = Document::parse("trunks.toml", TRUNKS).unwrap();
+    document.set("links.be.between", r#"["b", "a2"]"#).unwrap();
+    document.set("links.ab.between", r#"["a", "f"]"#).unwrap();
+    let mut text = document.to_toml();
+    text.push_str("\n[nodes.a2]\n");
+    let scenario = Document::parse("t", &text).unwrap().scenario().unwrap();
+    let error = World::build(&scenario, 0, false).unwrap_err();
+    assert!(matches!(&error, Error::NoCircuit { circuit, .. } if circuit == "trunk1"), "{error}");
+    assert_eq!(error.to_string(), "circuits.trunk1: no links lead from b to f through routers alone");
+}
