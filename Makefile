@@ -54,6 +54,10 @@ bench: bench-packages native ## packages per CPU second, instructions per packet
 bench-lab: bench-packages ## as root: how exact and how fast the emulator is, beside the kernel's own forwarding
 	@cargo bench --quiet --locked -p headend-host --bench emulator -- --json $(abspath $(OUT))/bench-lab.json
 
+.PHONY: bench-docsis
+bench-docsis: build-packages ## cable modems that contend, beside theory, and what 500 of them cost
+	@cargo bench --quiet --locked -p headend-engine --bench docsis
+
 .PHONY: fuzz
 fuzz: ## fuzz the reader of scenarios and the TCP for FUZZ_SECONDS each (60); needs a nightly compiler
 	@scripts/fuzz

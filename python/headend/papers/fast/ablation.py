@@ -158,8 +158,9 @@ class Ablation:
         if self.kind == "table":
             return replace(
                 result,
-                caption="Mean round trips of held windows against what the paper tells of Figures 5 and 6 (115 ms up to "
-                "13 packets, 145 ms from 20 to 37, the queue beyond): root of the mean square of the differences [ms].",
+                caption="Mean round trips of held windows against what the paper tells of Figures 5 and 6 (115 ms up "
+                "to 13 packets, 145 ms from 20 to 37, the queue beyond): root of the mean square of the differences "
+                "[ms].",
                 text=_choice(runner),
             )
         series = []
