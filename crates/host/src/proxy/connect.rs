@@ -127,7 +127,12 @@ impl Route<'_> {
 
     async fn attempt(&self, address: SocketAddr) -> io::Result<TcpStream> {
         let socket = listen::towards(address, self.side, self.source)?;
-        TcpSocket::from_std_stream(socket.into()).connect(address).await
+        // Given up while the server's answer is on its way, it may be connected: the server must not take that for a
+        // connection of a client that had nothing to say.
+        listen::abort(&socket);
+        let stream = TcpSocket::from_std_stream(socket.into()).connect(address).await?;
+        listen::linger(&stream);
+        Ok(stream)
     }
 }
 

@@ -57,6 +57,11 @@ fn transparent(socket: &Socket, like: SocketAddr) -> io::Result<()> {
     }
 }
 
+/// Takes [`abort`] back: closing sends what is left, and a FIN.
+pub(crate) fn linger(socket: &impl std::os::fd::AsFd) {
+    let _ = SockRef::from(socket).set_linger(None);
+}
+
 /// What is sent after this is a reset: the peer must not take what it got for all there is.
 pub(crate) fn abort(socket: &impl std::os::fd::AsFd) {
     let _ = SockRef::from(socket).set_linger(Some(std::time::Duration::ZERO));
