@@ -2,6 +2,7 @@
 
 mod file;
 mod lines;
+mod rules;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ use lines::Lines;
 #[derive(Args, Debug)]
 #[command(
     group = ArgGroup::new("what").required(true),
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
     after_help = "Examples:\n  \
     headend proxy --listen 127.0.0.1:3128 --way http\n  \
     headend proxy --listen 10.0.0.1:1080 --way socks5 --clients 10.0.0.0/8\n  \
@@ -31,6 +34,9 @@ use lines::Lines;
     Exit codes: 0; 2 for a wrong request; 1 for a failure."
 )]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Subcommand>,
+
     /// The proxy's file (docs/reference/proxy-config.md)
     #[arg(long, value_name = "FILE", group = "what")]
     config: Option<PathBuf>,
@@ -64,6 +70,11 @@ pub(crate) struct Arguments {
     log: bool,
 }
 
+#[derive(clap::Subcommand, Debug)]
+enum Subcommand {
+    Rules(rules::Arguments),
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Tongue {
     /// HTTP: CONNECT and absolute targets
@@ -80,6 +91,9 @@ enum Tongue {
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(Subcommand::Rules(rules)) = &arguments.command {
+        return rules::run(rules);
+    }
     let config = read(arguments)?;
     config.check().map_err(|wrong| Failure::Wrong(located(arguments.config.as_deref(), &wrong)))?;
     if arguments.check {

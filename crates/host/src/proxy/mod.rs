@@ -8,6 +8,7 @@
 //! | `worker` | threads with a runtime each; all accept from the same sockets |
 //! | `session` | one connection from being accepted to its end: `handshake`, `connect`, `wire` |
 //! | `wire` | two sockets joined: the engine's relay decides, bytes move |
+//! | `rules` | what the kernel is told so that connections of others come to a transparent listener |
 //! | `books` `log` | what is going on, for whoever asks; a line for each connection |
 
 pub mod access;
@@ -18,6 +19,7 @@ mod handshake;
 pub mod inbound;
 mod listen;
 mod log;
+pub mod rules;
 mod session;
 pub mod side;
 pub mod users;

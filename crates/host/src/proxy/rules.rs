@@ -1,0 +1,346 @@
+//! What the kernel must be told so that connections of others come to a transparent listener, and how that is taken back.
+//!
+//! Three parts, each of which is ours by a name: an nftables table of its own, which diverts packets and marks them; a
+//! rule of the routing policy, which sends what is marked to a table of its own; a route in that table, which delivers
+//! everything there to this machine. Rules and routes are known by the protocol number that says who made them.
+//!
+//! Fail open: nft's `tproxy` ends its rule where no transparent socket listens (nft(8), TPROXY STATEMENT), so that the
+//! mark is not set, and the packet is forwarded as if there were no rule.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
+use std::process::{Command, Stdio};
+
+use ipnet::IpNet;
+use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use crate::device::Device;
+use crate::error::{During, Error};
+use crate::netlink::Netlink;
+
+/// What is diverted, and where to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Transparent listeners: at most one for each family, and only that family is diverted. An unspecified address
+    /// stands for a listener on all addresses.
+    pub listeners: Vec<SocketAddr>,
+    /// The interfaces that clients are behind; none stands for all.
+    pub interfaces: Vec<String>,
+    /// The networks that clients are in; none stands for all.
+    pub clients: Vec<IpNet>,
+    /// The ports of servers; none stands for all.
+    pub ports: Vec<u16>,
+    /// So many connections are diverted at a time; further ones are forwarded. It takes the kernel's connection tracking.
+    pub connections_max: Option<u32>,
+    /// The mark of diverted packets.
+    pub mark: u32,
+    /// The routing table of marked packets.
+    pub table: u32,
+}
+
+/// The mark if nobody asks for another: "he" in ASCII.
+pub const MARK: u32 = 0x6865;
+/// The routing table if nobody asks for another.
+pub const TABLE: u32 = 0x6865;
+/// Where the rule stands among those of the routing policy: before the main table's, at 32766. Named, because the kernel
+/// would give the same rule another place each time.
+const PRIORITY: u32 = 0x6865;
+/// The nftables table.
+const NFT_TABLE: &str = "table inet headend";
+/// Who made a rule or a route. None of the numbers that rtnetlink(7) and iproute2's rt_protos assign.
+const PROTOCOL: u8 = 0x68;
+
+impl Rules {
+    /// Checks what can be checked without the kernel; the error says what would be right.
+    pub fn check(&self) -> Result<(), String> {
+        if self.listeners.is_empty() {
+            return Err("no listener: name the transparent listener's address".to_owned());
+        }
+        for v4 in [true, false] {
+            if self.listeners.iter().filter(|listener| listener.is_ipv4() == v4).count() > 1 {
+                return Err("two listeners of a family: all connections of a family go to one".to_owned());
+            }
+        }
+        if let Some(listener) = self.listeners.iter().find(|listener| listener.port() == 0) {
+            return Err(format!("{listener}: expected the port that the proxy listens at"));
+        }
+        for name in &self.interfaces {
+            // As dev_valid_name of the kernel, and nothing that nft would read as syntax.
+            let is_name = |c: char| !c.is_control() && !c.is_whitespace() && !"/:\"\\".contains(c);
+            if name.is_empty() || name.len() > 15 || !name.chars().all(is_name) {
+                return Err(format!("{name:?}: expected an interface's name, such as eth0"));
+            }
+        }
+        if self.mark == 0 || self.table == 0 || (253..=255).contains(&self.table) {
+            return Err(
+                "expected a mark other than 0, and a table other than 0 and 253 to 255, the system's".to_owned()
+            );
+        }
+        Ok(())
+    }
+
+    /// The rule set as nft reads it; it replaces an earlier one in one step.
+    pub fn script(&self) -> String {
+        let mut text = format!("{NFT_TABLE}\ndelete {NFT_TABLE}\n{NFT_TABLE} {{\n");
+        let mut line = |indent: usize, words: &str| {
+            // nft 1.0.6 wants a line to end before each closing brace.
+            let _ = writeln!(text, "{}{words}", "\t".repeat(indent));
+        };
+        let mark = format!("meta mark set {:#x}", self.mark);
+        line(1, "chain divert {");
+        line(2, "type filter hook prerouting priority mangle; policy accept;");
+        // A SYN may meet a connection that is in TIME-WAIT at ours: `tproxy` hands it to the listener, a socket match
+        // would hand it to nobody.
+        line(2, "tcp flags & (fin | syn | rst | ack) == syn jump arrivals");
+        // Packets of connections that ours has: from clients, and from servers where ours took the client's address.
+        line(2, &format!("meta l4proto tcp socket transparent 1 {mark} accept"));
+        line(1, "}");
+        line(1, "chain arrivals {");
+        // What is meant for this machine is none of ours.
+        line(2, "fib daddr type { local, broadcast, multicast } accept");
+        if !self.interfaces.is_empty() {
+            let names: Vec<String> = self.interfaces.iter().map(|name| format!("\"{name}\"")).collect();
+            line(2, &format!("iifname != {{ {} }} accept", names.join(", ")));
+        }
+        for (family, is_v4) in [("ip", true), ("ip6", false)] {
+            let its: Vec<&IpNet> = self.clients.iter().filter(|network| network.network().is_ipv4() == is_v4).collect();
+            if !its.is_empty() {
+                let networks: Vec<String> =
+                    IpNet::aggregate(&its.into_iter().copied().collect()).iter().map(ToString::to_string).collect();
+                line(2, &format!("{family} saddr != {{ {} }} accept", networks.join(", ")));
+            } else if !self.clients.is_empty() {
+                line(2, &format!("meta nfproto {} accept", if is_v4 { "ipv4" } else { "ipv6" }));
+            }
+        }
+        if !self.ports.is_empty() {
+            let ports: Vec<String> = self.ports.iter().map(ToString::to_string).collect();
+            line(2, &format!("tcp dport != {{ {} }} accept", ports.join(", ")));
+        }
+        if let Some(most) = self.connections_max {
+            line(2, &format!("ct count over {most} accept"));
+        }
+        for listener in &self.listeners {
+            let family = if listener.is_ipv4() { "ip" } else { "ip6" };
+            let protocol = if listener.is_ipv4() { "ipv4" } else { "ipv6" };
+            let to = match listener.ip() {
+                ip if ip.is_unspecified() => format!(":{}", listener.port()),
+                IpAddr::V4(ip) => format!("{ip}:{}", listener.port()),
+                IpAddr::V6(ip) => format!("[{ip}]:{}", listener.port()),
+            };
+            line(2, &format!("meta nfproto {protocol} meta l4proto tcp tproxy {family} to {to} {mark} accept"));
+        }
+        line(1, "}");
+        text.push_str("}\n");
+        text
+    }
+
+    /// The routing part in the words of ip(8), one command a line.
+    pub fn routing(&self) -> Vec<String> {
+        let mut commands = Vec::new();
+        for family in self.families() {
+            let (flag, all) = if family == AddressFamily::Inet { ("-4", "0.0.0.0/0") } else { ("-6", "::/0") };
+            let (mark, table) = (self.mark, self.table);
+            let rule = format!("priority {PRIORITY} fwmark {mark:#x} lookup {table} protocol {PROTOCOL}");
+            commands.push(format!("ip {flag} rule add {rule}"));
+            commands.push(format!("ip {flag} route add local {all} dev lo table {table} proto {PROTOCOL}"));
+        }
+        commands
+    }
+
+    /// Tells the kernel, in the calling thread's namespace. What an earlier call told is replaced; the same again
+    /// changes nothing.
+    pub fn apply(&self) -> Result<(), Error> {
+        self.check().map_err(|text| Error::new("rules", io::Error::new(io::ErrorKind::InvalidInput, text)))?;
+        let mut netlink = Netlink::open()?;
+        let loopback = Device::find(&mut netlink, "lo")?;
+        // The routes first: what is marked before they are there would go astray.
+        for family in self.families() {
+            let made = netlink.create(RouteNetlinkMessage::NewRoute(self.route(family, &loopback)));
+            unless(io::ErrorKind::AlreadyExists, made).during(|| format!("add a route to table {}", self.table))?;
+            let made = netlink.create(RouteNetlinkMessage::NewRule(self.rule(family)));
+            unless(io::ErrorKind::AlreadyExists, made).during(|| format!("add a rule for mark {:#x}", self.mark))?;
+        }
+        nft(&self.script())?;
+        take_down(&mut netlink, Some(self))
+    }
+
+    fn families(&self) -> impl Iterator<Item = AddressFamily> {
+        let family = |listener: &SocketAddr| {
+            if listener.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+        };
+        self.listeners.iter().map(family)
+    }
+
+    fn rule(&self, family: AddressFamily) -> RuleMessage {
+        let mut message = RuleMessage::default();
+        message.header.family = family;
+        message.header.action = RuleAction::ToTable;
+        message.attributes = vec![
+            RuleAttribute::FwMark(self.mark),
+            RuleAttribute::Table(self.table),
+            RuleAttribute::Priority(PRIORITY),
+            RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)),
+        ];
+        message
+    }
+
+    fn route(&self, family: AddressFamily, loopback: &Device) -> RouteMessage {
+        let mut message = RouteMessage::default();
+        message.header = RouteHeader {
+            address_family: family,
+            protocol: RouteProtocol::Other(PROTOCOL),
+            scope: RouteScope::Host,
+            kind: RouteType::Local,
+            ..RouteHeader::default()
+        };
+        message.attributes = vec![RouteAttribute::Table(self.table), RouteAttribute::Oif(loopback.index)];
+        message
+    }
+
+    fn has_rule(&self, rule: &RuleMessage) -> bool {
+        let has = |attribute| rule.attributes.contains(&attribute);
+        self.families().any(|family| family == rule.header.family)
+            && has(RuleAttribute::FwMark(self.mark))
+            && has(RuleAttribute::Table(self.table))
+    }
+
+    fn has_route(&self, route: &RouteMessage) -> bool {
+        self.families().any(|family| family == route.header.address_family)
+            && route.attributes.contains(&RouteAttribute::Table(self.table))
+    }
+}
+
+/// Takes back all that [`Rules::apply`] ever told the kernel in the calling thread's namespace. That there is nothing is
+/// no error.
+pub fn remove() -> Result<(), Error> {
+    // Nothing is marked any more before the routes go.
+    nft(&format!("{NFT_TABLE}\ndelete {NFT_TABLE}\n"))?;
+    take_down(&mut Netlink::open()?, None)
+}
+
+/// Removes rules and routes of ours that are not `wanted`.
+fn take_down(netlink: &mut Netlink, wanted: Option<&Rules>) -> Result<(), Error> {
+    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+        let mut which = RuleMessage::default();
+        which.header.family = family;
+        // A kernel without IPv6 has no rules of it.
+        let rules = netlink.list(RouteNetlinkMessage::GetRule(which)).unwrap_or_default();
+        for answer in rules {
+            let RouteNetlinkMessage::NewRule(rule) = answer else { continue };
+            let is_ours = rule.attributes.contains(&RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)));
+            if is_ours && !wanted.is_some_and(|wanted| wanted.has_rule(&rule)) {
+                let gone = netlink.change(RouteNetlinkMessage::DelRule(rule));
+                unless(io::ErrorKind::NotFound, gone).during(|| "remove a rule for marked packets")?;
+            }
+        }
+        let mut which = RouteMessage::default();
+        which.header.address_family = family;
+        let routes = netlink.list(RouteNetlinkMessage::GetRoute(which)).unwrap_or_default();
+        for answer in routes {
+            let RouteNetlinkMessage::NewRoute(route) = answer else { continue };
+            let is_ours = route.header.protocol == RouteProtocol::Other(PROTOCOL);
+            if is_ours && !wanted.is_some_and(|wanted| wanted.has_route(&route)) {
+                let gone = netlink.change(RouteNetlinkMessage::DelRoute(route));
+                unless(io::ErrorKind::NotFound, gone).during(|| "remove the route of marked packets")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Has nft read `script`, in the calling thread's namespace.
+fn nft(script: &str) -> Result<(), Error> {
+    let mut command = Command::new("nft");
+    command.args(["-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().during(|| "run nft (Debian's package nftables)")?;
+    let mut input = child.stdin.take().expect("it was asked for");
+    // An nft that reads no further says why on its stderr.
+    let _ = input.write_all(script.as_bytes());
+    drop(input);
+    let output = child.wait_with_output().during(|| "wait for nft")?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let kind = match said.contains("Operation not permitted") {
+        true => io::ErrorKind::PermissionDenied,
+        false => io::ErrorKind::Other,
+    };
+    Err(Error::new("nft", io::Error::new(kind, said.trim().to_owned())))
+}
+
+/// What was asked for is so already.
+fn unless(fine: io::ErrorKind, result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == fine || (fine == io::ErrorKind::NotFound && is_gone(&error)) => Ok(()),
+        other => other,
+    }
+}
+
+/// A route that is not there is ESRCH to the kernel (`fib_table_delete`).
+fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ESRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules() -> Rules {
+        Rules {
+            listeners: vec!["127.0.0.1:3129".parse().unwrap(), "[::]:3130".parse().unwrap()],
+            interfaces: vec!["lan0".to_owned()],
+            clients: vec!["10.0.0.0/9".parse().unwrap(), "10.128.0.0/9".parse().unwrap()],
+            ports: vec![80, 443],
+            connections_max: Some(8_000),
+            mark: MARK,
+            table: TABLE,
+        }
+    }
+
+    #[test]
+    fn only_what_is_asked_for_is_diverted() {
+        let expected = "\
+table inet headend
+delete table inet headend
+table inet headend {
+	chain divert {
+		type filter hook prerouting priority mangle; policy accept;
+		tcp flags & (fin | syn | rst | ack) == syn jump arrivals
+		meta l4proto tcp socket transparent 1 meta mark set 0x6865 accept
+	}
+	chain arrivals {
+		fib daddr type { local, broadcast, multicast } accept
+		iifname != { \"lan0\" } accept
+		ip saddr != { 10.0.0.0/8 } accept
+		meta nfproto ipv6 accept
+		tcp dport != { 80, 443 } accept
+		ct count over 8000 accept
+		meta nfproto ipv4 meta l4proto tcp tproxy ip to 127.0.0.1:3129 meta mark set 0x6865 accept
+		meta nfproto ipv6 meta l4proto tcp tproxy ip6 to :3130 meta mark set 0x6865 accept
+	}
+}
+";
+        assert_eq!(rules().script(), expected);
+        assert_eq!(rules().routing().len(), 4, "a rule and a route for each family");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_what_can() {
+        let wrong = [
+            (Rules { listeners: Vec::new(), ..rules() }, "no listener"),
+            (Rules { listeners: vec!["127.0.0.1:0".parse().unwrap()], ..rules() }, "the port"),
+            (Rules { listeners: vec![rules().listeners[0]; 2], ..rules() }, "two listeners"),
+            (Rules { interfaces: vec!["a\" accept; }".to_owned()], ..rules() }, "an interface's name"),
+            (Rules { table: 254, ..rules() }, "253 to 255"),
+        ];
+        for (rules, expected) in wrong {
+            let error = rules.check().unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        assert_eq!(rules().check(), Ok(()));
+    }
+}
