@@ -394,7 +394,12 @@ const MODEM_FIELDS: &[Field] = &[
     ),
     field("down_burst", BUCKET, Is("1522B"), "That bucket."),
     field("down_granularity", DELAY, Is("0s"), CALENDAR),
-    field("down_delay_max", DELAY, Is("512ms"), "A packet that would wait longer for its tokens is dropped."),
+    field(
+        "down_delay_max",
+        DELAY,
+        Is("512ms"),
+        "A packet that would wait longer for its tokens, or without `down_rate` for the channel, is dropped.",
+    ),
     field("up_rate", Kind::Rate, Follows("the channel's"), "The rate of the frames that the headend grants, likewise."),
     field("up_burst", BUCKET, Is("1522B"), "That bucket."),
     field("up_granularity", DELAY, Is("0s"), CALENDAR),

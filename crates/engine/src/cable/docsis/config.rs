@@ -63,7 +63,8 @@ pub enum Access {
 pub struct Modem {
     /// What the downstream flow is held to; `None` for what the channel gives.
     pub down: Option<Shaping>,
-    /// How long a packet may wait for its downstream tokens; what would wait longer is dropped.
+    /// How long a packet may wait for its downstream tokens or, if there are none, for the channel; what would wait longer
+    /// is dropped.
     pub down_delay_max: Duration,
     /// What the upstream flow's grants are held to.
     pub up: Option<Shaping>,

@@ -175,23 +175,23 @@ impl Docsis {
     fn enter_downstream(&mut self, now: Time, modem: usize, packet: &Packet) {
         let down = &mut self.down[modem];
         down.books.arrives(now, packet);
-        let Some(bucket) = &mut down.bucket else {
-            return self.release(now, modem as u32, now, packet);
+        let leaves = match &mut down.bucket {
+            Some(bucket) => bucket.take(now, Bytes::new(frame::ethernet(packet)), down.delay_max),
+            None => (self.free_at.since(now) <= down.delay_max).then_some(now),
         };
-        match bucket.take(now, Bytes::new(frame::ethernet(packet)), down.delay_max) {
-            Some(time) => {
+        match leaves {
+            Some(time) if time > now => {
                 down.waiting.push_back((now, *packet));
                 self.releases.push(Reverse((time, modem as u32)));
             }
+            Some(_) => self.release(now, modem as u32, now, packet),
             None => down.books.drops(now, now, packet),
         }
     }
 
     /// Puts a packet on the downstream channel.
     fn release(&mut self, now: Time, modem: u32, entered: Time, packet: &Packet) {
-        let span = self.channel.down.time_for(frame::downstream(packet));
-        self.free_at = self.free_at.max(now) + span;
-        self.down[modem as usize].books.busy(span);
+        self.free_at = self.free_at.max(now) + self.channel.down.time_for(frame::downstream(packet));
         let arrival = self.free_at + self.channel.propagation + self.channel.interleaving;
         self.line.push_back((arrival, modem, entered, *packet));
     }
@@ -208,7 +208,9 @@ impl Docsis {
             && time <= now
         {
             self.line.pop_front();
-            self.down[modem as usize].books.delivers(time, entered, &packet);
+            let books = &mut self.down[modem as usize].books;
+            books.delivers(time, entered, &packet);
+            books.busy(self.channel.down.time_for(frame::downstream(&packet)));
             self.out.push_back((Docsis::subscriber_port(modem as usize), packet));
         }
         self.up.settle(now, &mut self.out);

@@ -179,6 +179,21 @@ fn downstream_packets_are_shaped_then_share_the_channel_and_are_dropped_beyond_t
 }
 
 #[test]
+fn without_a_rate_of_its_own_a_modem_waits_for_the_channel_as_long_as_it_may() {
+    let modem = Modem { down_delay_max: Duration::from_millis(5), ..Modem::unlimited() };
+    let mut docsis = network(Channel { down: Rate::bit(12_192_000), ..Channel::usual() }, &modem, 1, 1);
+    for id in 1..=20 {
+        docsis.receive(Time::ZERO, Docsis::headend_port(0), &packet(id, 1_500));
+    }
+    let left = run(&mut docsis, Time::ZERO, Time::MAX);
+    // A millisecond each: the sixth waits 5 ms, and the seventh would wait for 6.
+    let times: Vec<_> = left.iter().map(|&(time, _, id)| (time.as_nanos() / 1_000, id)).collect();
+    assert_eq!(times, [1, 2, 3, 4, 5, 6].map(|id| (1_000 * id + 1_080, id)));
+    let stats = docsis.close_books(0, Way::Down, us(10_000));
+    assert_eq!((stats.dropped, stats.busy), (14, Duration::from_millis(6)));
+}
+
+#[test]
 fn whatever_is_sent_keeps_its_order_and_is_accounted_for() {
     for seed in 0..30 {
         let mut rng = Rng::named(seed, "network");

@@ -245,7 +245,6 @@ impl Upstream {
         self.granted.push_back(Burst { start, end, modem, is_last, packets: 0, asks: None });
         self.counters.bursts += 1;
         self.counters.burst_slots += slots;
-        self.modems[modem as usize].books.busy(end - start);
     }
 
     /// The headend has a request for so many bytes.
@@ -325,7 +324,9 @@ impl Upstream {
 
     /// A burst has arrived whole.
     fn arrive(&mut self, now: Time, out: &mut VecDeque<(Port, Packet)>) {
-        let Burst { modem, packets, asks, .. } = self.sent.pop_front().expect("a burst arrives that was sent");
+        let Burst { start, end, modem, packets, asks, .. } =
+            self.sent.pop_front().expect("a burst arrives that was sent");
+        self.modems[modem as usize].books.busy(end - start);
         for _ in 0..packets {
             let packet = self.modems[modem as usize].arrived(now);
             out.push_back((Docsis::headend_port(modem as usize), packet));
