@@ -98,10 +98,6 @@ class Result:
     """One row per flow instance."""
     links: Table
     """One row per link direction."""
-    circuits: Table | None
-    """If the scenario has circuits: one row for each."""
-    intervals: Table | None
-    """If the scenario has an `interval`: one row per flow instance and link direction and interval."""
     trace: Table | None
     """With `trace=True`: cwnd, ssthresh, flight and RTO of the senders, a row for each change."""
     packets: Table | None
@@ -113,3 +109,7 @@ class Result:
     seed: int
     meta: dict[str, str]
     """`version` and `commit` of headend."""
+    circuits: Table | None = None
+    """If the scenario has circuits: one row for each."""
+    intervals: Table | None = None
+    """If the scenario has an `interval`: one row per flow instance and link direction and interval."""

@@ -137,6 +137,22 @@ class Runner:
         self._say(label, 1, 1)
         return result
 
+    def tables(self, scenario: str, settings: Settings, label: str, runs: int) -> Result:
+        """All tables of the runs of one point; what the file sweeps stays at its setting, or at its first value."""
+        path = self.path(scenario)
+        self._say(label, 0, runs)
+        return self.simulate(
+            path,
+            **_pinned(path, settings),
+            runs=runs,
+            seed=self.seed,
+            threads=self.threads,
+            trace=False,
+            progress=lambda done, total: self._say(label, done, total),
+            journal=None,
+            resume=False,
+        )
+
     def once(self, key: Any, find: Callable[[], Found]) -> Found:
         """What `find` yields, found once for all figures that name this key."""
         if key not in self._found:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headend import _native
-from headend.papers import fast, proxies, tuning
+from headend.papers import decoupling, fast, proxies, tuning
 from headend.papers.figure import Study
 from headend.papers.model import FigureResult, StudyResult
 from headend.papers.runner import Runner
@@ -31,6 +31,7 @@ PAPERS = {
     "tuning": Paper("tuning", tuning.TITLE, tuning.PAPER, tuning.FIGURES),
     "proxies": Paper("proxies", proxies.TITLE, proxies.PAPER, proxies.FIGURES),
     "fast": Paper("fast", fast.TITLE, fast.PAPER, fast.FIGURES),
+    "decoupling": Paper("decoupling", decoupling.TITLE, decoupling.PAPER, decoupling.FIGURES),
 }
 
 

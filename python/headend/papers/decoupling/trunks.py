@@ -1,0 +1,306 @@
+"""Sections 2.3.3 and 3.7.1: what two trunks get of a link, and what a router must hold. Figures 12 to 14."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headend.papers import stats
+from headend.papers.claim import Claim, Range, about, criterion, exactly, less_than, number
+from headend.papers.figure import Settings
+from headend.papers.model import Criterion, FigureResult, Series
+from headend.results import Result, Table
+
+if TYPE_CHECKING:
+    from headend.papers.runner import Runner
+
+SCENARIO = "tt1"
+TRUNKS = ("trunk1", "trunk2")
+USERS = ("user1", "user2")
+SHARE_TOLERANCE = 0.03
+"""How far a trunk may lie from its guarantee and its share of the rest."""
+HEADER = 52
+"""Bytes of a header packet with timestamps."""
+AVERAGE_WEIGHT = 0.1
+"""Of a new second in the running average that is drawn; the thesis does not say which it drew."""
+
+ALIKE: Settings = {"circuits.trunk1.vmss": "1500B", "links.ef.queue.buffer": "222656B", "duration": "600s"}
+"""TT1 (c): both trunks have a VMSS of 1500 bytes, for which equation (2) gives this buffer."""
+WARM: Settings = {**ALIKE, "circuits.*.tcp.initial_ssthresh_segments": 8}
+"""The same with TCPs that leave slow start at alpha packets."""
+
+Tables = dict[str, Result]
+"""What was run, by the name of the case."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrunkFigure:
+    """The network of Figure 11 under some settings, second by second."""
+
+    id: str
+    title: str
+    caption: str
+    section: str
+    cases: dict[str, Settings]
+    """The first is drawn."""
+    draw: Callable[[Result], list[Series]]
+    y_label: str
+    claims: Sequence[Claim[Tables]]
+    notes: Sequence[str] = field(default_factory=list)
+    runs_quick: int = 5
+    runs_full: int = 20
+
+    def produce(self, runner: Runner) -> FigureResult:
+        """Simulate each case, draw the first, judge the claims."""
+        runs = runner.runs_asked or (self.runs_quick if runner.edition == "quick" else self.runs_full)
+        tables = {name: self._run(runner, name, settings, runs) for name, settings in self.cases.items()}
+        return FigureResult(
+            id=self.id,
+            title=self.title,
+            caption=self.caption,
+            section=self.section,
+            kind="lines",
+            x_label="Time [s]",
+            y_label=self.y_label,
+            series=self.draw(next(iter(tables.values()))),
+            claims=[claim.judge(tables) for claim in self.claims],
+            command=runner.command(self.id),
+            runs=runs,
+            seed=runner.seed,
+            notes=list(self.notes),
+        )
+
+    def _run(self, runner: Runner, name: str, settings: Settings, runs: int) -> Result:
+        label = f"{self.id}: {name}"
+        key = (SCENARIO, repr(sorted(settings.items())), runs)
+        return runner.once(key, lambda: runner.tables(SCENARIO, settings, label, runs))
+
+
+def intervals(result: Result) -> Table:
+    """What flows and links did in each second."""
+    if result.intervals is None:
+        raise ValueError("the scenario has no interval")
+    return result.intervals
+
+
+def circuits(result: Result) -> Table:
+    """What the trunks sent."""
+    if result.circuits is None:
+        raise ValueError("the scenario has no circuits")
+    return result.circuits
+
+
+def mean_kbytes(result: Result, user: str) -> NDArray[np.float64]:
+    """What a trunk's user received in each run [KB/s]."""
+    return np.asarray(result.flows.where(flow=user)["throughput_bps"] / 8e3)
+
+
+def least_kbytes(result: Result, user: str) -> NDArray[np.float64]:
+    """The least of what a trunk's user received in one second of each run, the first not counted [KB/s]."""
+    rows = intervals(result).where(kind="flow", name=user)
+    late = rows["end_s"] > 1.5
+    run, kbytes = rows["run"][late], rows["bytes"][late] / 1e3
+    return np.array([kbytes[run == number].min() for number in np.unique(run)])
+
+
+def core(result: Result, column: str) -> NDArray[Any]:
+    """A column of the bottleneck, a value for each run."""
+    return result.links.where(link="ef", direction="e->f")[column]
+
+
+def seconds(result: Result) -> list[Series]:
+    """Each trunk's bandwidth in each second of the first run, and its running average."""
+    shown = []
+    rows = intervals(result).where(kind="flow", run=0)
+    for trunk, user in zip(TRUNKS, USERS, strict=True):
+        own = rows.where(name=user)
+        x, y = own["end_s"].tolist(), (own["bytes"] / 1e3).tolist()
+        average, averages = y[0], []
+        for value in y:
+            average += AVERAGE_WEIGHT * (value - average)
+            averages.append(average)
+        shown += [
+            Series(f"{trunk}, each second", x, y, y, y, "", "points"),
+            Series(f"{trunk}, running average", x, averages, averages, averages, "", "trace"),
+        ]
+    return shown
+
+
+def occupancy(result: Result) -> list[Series]:
+    """The router's buffer at the end of each second of the first run, below what equation (2) asks for."""
+    rows = intervals(result).where(kind="link", run=0, part="e->f")
+    x, y = rows["end_s"].tolist(), (rows["queue_bytes"] / 1e3).tolist()
+    required = [222.656, 222.656]
+    return [
+        Series("occupancy", x, y, y, y, "", "points"),
+        Series("Required_BS", [x[0], x[-1]], required, required, required),
+    ]
+
+
+def _shares(guaranteed: tuple[float, float], published: tuple[float, float]) -> Callable[[Tables], list[Criterion]]:
+    def measure(tables: Tables) -> list[Criterion]:
+        result = next(iter(tables.values()))
+        criteria = []
+        for trunk, user, gmb, share in zip(TRUNKS, USERS, guaranteed, published, strict=True):
+            slack = SHARE_TOLERANCE * share
+            criteria += [
+                criterion(
+                    trunk,
+                    f"{share:g} KB/s",
+                    stats.mean(mean_kbytes(result, user)),
+                    Range(share - slack, share + slack),
+                    unit="KB/s",
+                ),
+                criterion(
+                    f"{trunk}, least second",
+                    f"> {gmb:g} KB/s",
+                    stats.mean(least_kbytes(result, user)),
+                    Range(lo=gmb),
+                    unit="KB/s",
+                    judged=False,
+                ),
+            ]
+        return criteria
+
+    return measure
+
+
+def _shares_reason(tables: Tables, criteria: Sequence[Criterion]) -> str:
+    result = next(iter(tables.values()))
+    table = circuits(result)
+    headers = [table.where(circuit=trunk)["headers"].mean() for trunk in TRUNKS]
+    least = ", ".join(f"{c.what} {number(c.measured, c.unit)}" for c in criteria if not c.holds)
+    return f"{least}. The trunks sent {headers[0]:.0f} and {headers[1]:.0f} headers, which take bandwidth as well."
+
+
+TT1A = TrunkFigure(
+    id="tt1a",
+    title="Shares in proportion to the guarantees",
+    caption="Figure 12: guarantees of 400 and 200 KB/s, VMSS of 3000 and 1500 bytes.",
+    section="3.7.1",
+    cases={"(a)": {}},
+    draw=seconds,
+    y_label="Bandwidth [KB/s]",
+    claims=[
+        Claim(
+            id="decoupling.tt1a",
+            measure=_shares((400, 200), (800, 400)),
+            reason=_shares_reason,
+            tolerance="Within 3% of the guarantee and the share of the rest, mean over runs. Beside it, the least second "
+            "of a run, the first not counted, where packets arrive: a queue that grows in that second holds some back.",
+        )
+    ],
+    notes=[
+        "Users' IP packets are counted, as they arrive. The control TCPs: BSD Reno with timestamps, a 500 ms clock."
+    ],
+)
+
+TT1B = TrunkFigure(
+    id="tt1b",
+    title="Shares that do not follow the guarantees",
+    caption="Figure 13: guarantees of 200 and 400 KB/s, VMSS of 3000 and 1500 bytes.",
+    section="3.7.1",
+    cases={"(b)": {"circuits.trunk1.gmb": "1600kbit/s", "circuits.trunk2.gmb": "3200kbit/s"}},
+    draw=seconds,
+    y_label="Bandwidth [KB/s]",
+    claims=[
+        Claim(
+            id="decoupling.tt1b",
+            measure=_shares((200, 400), (600, 600)),
+            reason=_shares_reason,
+            tolerance="As for TT1 (a).",
+        )
+    ],
+)
+
+
+def _lossless(tables: Tables) -> list[Criterion]:
+    criteria = []
+    for name, judged in (("(c)", True), ("threshold 8", False)):
+        result, prefix = tables[name], "" if judged else f"{name}: "
+        most, dropped = core(result, "queue_max_bytes"), core(result, "dropped_user")
+        criteria += [
+            criterion(
+                f"{prefix}largest occupancy",
+                "210306 B",
+                stats.mean(most),
+                less_than(222_656),
+                unit="B",
+                judged=judged,
+            ),
+            criterion(f"{prefix}users' packets lost", "0", stats.mean(dropped), exactly(0), judged=judged),
+        ]
+    return criteria
+
+
+def _lossless_reason(tables: Tables, _: Sequence[Criterion]) -> str:
+    cold, warm = tables["(c)"], tables["threshold 8"]
+    late = intervals(cold).where(kind="link", part="e->f")
+    settled = late["queue_bytes"][late["end_s"] > 10].max()
+    lost, most = core(cold, "dropped_user").mean(), core(warm, "queue_max_bytes").max()
+    return (
+        f"{lost:.3g} users' packets of a run are lost, all while eight TCPs leave slow start at once: equation (2) "
+        f"does not count that a TCP sends its window once more before it hears of a loss. After ten seconds no sample "
+        f"is above {settled:.0f} B. With TCPs that leave slow start at alpha packets, as BSD's do that remember the path, "
+        f"the largest occupancy is {most:.0f} B."
+    )
+
+
+TT1C = TrunkFigure(
+    id="tt1c",
+    title="What the router must hold",
+    caption="Figure 14: occupancy of the bottleneck's buffer in 600 seconds, guarantees of 400 and 200 KB/s.",
+    section="3.7.1",
+    cases={"(c)": ALIKE, "threshold 8": WARM},
+    draw=occupancy,
+    y_label="Occupancy [KB]",
+    claims=[
+        Claim(
+            id="decoupling.tt1c",
+            measure=_lossless,
+            reason=_lossless_reason,
+            tolerance="Below equation (2), which gives 222656 B; and no user's packet lost.",
+        )
+    ],
+    notes=["All eight control TCPs begin at once, without knowing the path."],
+)
+
+ALONE: Settings = {**ALIKE, "duration": "100s", "circuits.*.gmb": "1kbit/s", "links.ef.queue.buffer": "111400B"}
+"""Hardly anything is guaranteed, so that all but a thousandth has headers."""
+
+
+def _overhead(tables: Tables) -> list[Criterion]:
+    result = tables["no guarantee"]
+    table = circuits(result)
+    run = table["run"].astype(np.int64)
+    data = np.bincount(run, weights=table["controlled_bytes"].astype(float))
+    headers = 100 * HEADER * np.bincount(run, weights=table["headers"].astype(float)) / data
+    acks = 100 * result.links.where(link="ef", direction="f->e")["delivered_bytes"] / data
+    rows = (("headers", 3.4, headers), ("acknowledgements", 1.7, acks), ("total", 5.1, headers + acks))
+    return [
+        criterion(what, f"{value}%", stats.mean(measured), about(value, 0.1), unit="%")
+        for what, value, measured in rows
+    ]
+
+
+OVERHEAD = TrunkFigure(
+    id="overhead",
+    title="Control packets",
+    caption="Two trunks with a VMSS of 1500 bytes: their bandwidth, without a guarantee.",
+    section="2.3.3",
+    cases={"no guarantee": ALONE},
+    draw=seconds,
+    y_label="Bandwidth [KB/s]",
+    claims=[
+        Claim(
+            id="decoupling.s2_3_3",
+            measure=_overhead,
+            reason=lambda _, criteria: "; ".join(f"{c.what} {number(c.measured, c.unit)}" for c in criteria) + ".",
+            tolerance="Within 15% of the share of users' bytes.",
+        )
+    ],
+)
