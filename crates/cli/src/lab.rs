@@ -1,6 +1,7 @@
 //! `headend lab`
 
 mod program;
+mod proxy;
 mod run;
 mod sampler;
 mod site;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
+use headend_host::personality::Unmapped;
 use headend_host::privilege;
 use headend_host::socket::Memory;
 use headend_sim::results::Results;
@@ -30,6 +32,7 @@ use crate::request::Request;
 use crate::sim::{self, Format};
 
 pub(crate) use program::Program;
+pub(crate) use proxy::Relayed;
 pub(crate) use run::{Health, Ran};
 
 /// Run a scenario in real time between Linux hosts, each in a network namespace
@@ -151,27 +154,58 @@ fn measure(lab: &Lab) -> Result<(), Failure> {
     }
     let ran = run_all(&points, lab.program, &stop, &lab.pace)?;
     let health: Vec<Health> = ran.iter().map(|ran| ran.health).collect();
+    let relayed: Vec<Vec<Relayed>> = ran.iter().map(|ran| ran.relayed.clone()).collect();
     let mut results = tables(&points, ran);
     if let Some(folder) = &folder {
         let mut meta = sim::meta(&points, &results);
-        meta["lab"] = health_of(&health);
+        meta["lab"] = told_of_runs(&health, &relayed);
         folder.write(&results, &sim::scenario_text(&lab.request, &document), &meta)?;
     }
     // The series is in the folder; stdout has what the simulator prints.
     results.traces = None;
     let printed = match lab.format {
-        Format::Json => print_json(&results, &health),
+        Format::Json => print_json(&results, &told_of_runs(&health, &relayed)),
         Format::Table | Format::Csv => sim::print(lab.format, &points, &results),
     };
     warn_of_strain(&health);
+    if lab.format == Format::Table {
+        tell_of_proxies(&relayed);
+    }
     printed
 }
 
-/// The simulator's tables, and `runs`: whether the machine kept up in each.
-fn print_json(results: &Results, health: &[Health]) -> Result<(), Failure> {
+/// Whether the machine kept up in each run, and what its proxies have counted.
+fn told_of_runs(health: &[Health], relayed: &[Vec<Relayed>]) -> serde_json::Value {
+    let mut runs = health_of(health);
+    for (run, relayed) in runs.as_array_mut().into_iter().flatten().zip(relayed) {
+        run["proxies"] = relayed.iter().map(Relayed::json).collect();
+    }
+    runs
+}
+
+/// A line for each flow that went through a proxy, over all runs.
+fn tell_of_proxies(relayed: &[Vec<Relayed>]) {
+    let mut flows: Vec<(&str, [u64; 5])> = Vec::new();
+    for one in relayed.iter().flatten() {
+        let counts = [one.down.get(), one.up.get(), one.local_retransmits, one.remote_retransmits, 1];
+        match flows.iter_mut().find(|(flow, _)| *flow == one.flow) {
+            Some((_, sum)) => sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count),
+            None => flows.push((&one.flow, counts)),
+        }
+    }
+    for (flow, [down, up, local, remote, connections]) in flows {
+        eprintln!(
+            "flows.{flow}: the proxy relayed {connections} connections, {down} bytes to its local side and {up} to the \
+             remote one; it sent {local} segments again to the local side and {remote} to the remote one"
+        );
+    }
+}
+
+/// The simulator's tables, and `runs`: what is told of each.
+fn print_json(results: &Results, runs: &serde_json::Value) -> Result<(), Failure> {
     outputs::print(|out| {
         let mut json = serde_json::to_value(results)?;
-        json["runs"] = health_of(health);
+        json["runs"] = runs.clone();
         serde_json::to_writer_pretty(&mut *out, &json)?;
         writeln!(out)
     })
@@ -198,17 +232,31 @@ fn check_privilege(instead: &str) -> Result<(), Failure> {
     Err(Failure::Wrong(format!("headend lab makes networks, and this process lacks {}; {instead}", missing.join("; "))))
 }
 
-/// What the kernel cannot do of the hosts' personalities: a line for each, hosts that share it together.
+/// What the kernel cannot do of the personalities of hosts and of the sides of proxies: a line for each, nodes that share it
+/// together.
 fn unmapped(points: &[Point]) -> Vec<String> {
     let mut lines: Vec<(String, Vec<String>)> = Vec::new();
-    for node in points.iter().flat_map(|point| &point.scenario.nodes) {
-        let NodeKind::Host { personality, .. } = &node.kind else { continue };
-        for one in site::unmapped(personality) {
+    let mut note = |node: String, found: Vec<Unmapped>| {
+        for one in found {
             let text = format!("{} is not as the scenario says: in Linux {}", one.option, one.why);
             match lines.iter_mut().find(|(known, _)| *known == text) {
-                Some((_, nodes)) if nodes.contains(&node.name) => {}
-                Some((_, nodes)) => nodes.push(node.name.clone()),
-                None => lines.push((text, vec![node.name.clone()])),
+                Some((_, nodes)) if nodes.contains(&node) => {}
+                Some((_, nodes)) => nodes.push(node.clone()),
+                None => lines.push((text, vec![node.clone()])),
+            }
+        }
+    };
+    for scenario in points.iter().map(|point| &point.scenario) {
+        for (number, node) in scenario.nodes.iter().enumerate() {
+            match &node.kind {
+                NodeKind::Host { personality, .. } => note(node.name.clone(), site::unmapped(personality)),
+                NodeKind::Proxy(proxy) if scenario.flows.iter().any(|flow| flow.via == Some(number)) => {
+                    for (side, tcp) in [("local", &proxy.local), ("remote", &proxy.remote)] {
+                        note(format!("{}.{side}", node.name), site::unmapped(&tcp.personality));
+                    }
+                    note(format!("{}.remote", node.name), site::shared_settings(proxy));
+                }
+                NodeKind::Proxy(_) | NodeKind::Router => {}
             }
         }
     }

@@ -216,6 +216,78 @@ fn a_comparison_has_both_sides_and_they_agree_where_nothing_is_left_to_chance() 
     }
 }
 
+/// A subscriber on a lossy cable, a proxy and a server.
+const SPLIT: &str = r#"
+title = "Split"
+duration = "20s"
+[nodes.server]
+[nodes.proxy]
+kind = "proxy"
+local_link = "cable"
+local = { personality = "linux", tcp = { rto_min = "50ms" } }
+[nodes.pc]
+[links.internet]
+between = ["server", "proxy"]
+rate = "50Mbit/s"
+delay = "20ms"
+[links.cable]
+between = ["proxy", "pc"]
+rate = "10Mbit/s"
+delay = "5ms"
+queue = "50 packets"
+loss = { model = "list", packets = [40, 41, 90] }
+back = { loss = "0%" }
+[flows.get]
+kind = "http-get"
+from = "server"
+to = "pc"
+via = "proxy"
+bytes = "300KB"
+"#;
+
+#[test]
+fn a_flow_through_a_proxy_goes_through_the_real_one_in_either_direction_and_either_model() {
+    let _alone = ALONE.lock();
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let pushed = SPLIT.replace("http-get", "bulk").replace("[flows.get]", "[flows.put]");
+    let store = SPLIT.replace("kind = \"proxy\"", "kind = \"proxy\"\nrelay = \"store\"");
+    for (flow, text) in [("get", SPLIT), ("put", pushed.as_str()), ("get", store.as_str())] {
+        fs::write(place.path("split.toml"), text).expect("the scenario is written");
+        let printed = place.json(&["lab", "split.toml", "--format", "json", "-q"]);
+        let flows = &printed["flows"];
+        assert_eq!((&flows["completed"][0], &flows["flow"][0]), (&1.into(), &flow.into()), "{flows}");
+        // Once to the proxy and once from it, and what the cable lost is the proxy's to repair.
+        let segments = flows["segments_sent"][0].as_u64().expect("a count");
+        assert!((2 * 300_000 / 1_460..600).contains(&segments), "{flows}");
+        let proxy = &printed["runs"][0]["proxies"][0];
+        assert!(proxy["down_bytes"].as_u64() >= Some(300_000), "{printed}");
+        assert!(proxy["local_retransmits"].as_u64() >= Some(3) && proxy["remote_retransmits"] == 0, "{proxy}");
+        assert!(flows["rtt_min_s"][0].as_f64() < Some(0.06), "the server's round trip ends at the proxy: {flows}");
+    }
+    assert_eq!(text(&place.run(&["lab", "clean"]).stdout).trim(), "nothing to remove");
+}
+
+#[test]
+fn a_flow_with_both_ends_on_one_side_of_its_proxy_is_refused() {
+    let _alone = ALONE.lock();
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let text_of_it = SPLIT.replace("local_link = \"cable\"", "local_link = \"other\"") + OTHER;
+    fs::write(place.path("split.toml"), text_of_it).expect("the scenario is written");
+    let done = place.run(&["lab", "split.toml", "-q"]);
+    let said = text(&done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    assert!(said.contains("flows.get: both ends are on the same side of the proxy proxy"), "{said}");
+}
+
+/// A link of the proxy that leads to neither end.
+const OTHER: &str = "[nodes.aside]\n[links.other]\nbetween = [\"proxy\", \"aside\"]\nrate = \"1Mbit/s\"\n";
+
 #[test]
 fn what_the_kernel_cannot_do_of_a_personality_is_said() {
     let _alone = ALONE.lock();

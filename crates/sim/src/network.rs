@@ -127,23 +127,32 @@ impl<'a> Way<'a> {
 
 impl Network {
     /// The network of run `run` of `scenario`, with the seeds that a [`World`](crate::world::World) of that run uses,
-    /// and at each host's place a port that faces outside. What links discard is recorded, to be taken with
-    /// [`Node::take_discards`].
+    /// and at each host's place a port that faces outside; a proxy is a router. What links discard is recorded, to be
+    /// taken with [`Node::take_discards`].
     ///
     /// # Panics
     /// If there are more than 65536 nodes; files cannot have so many.
     pub fn outside(scenario: &Scenario, run: u32) -> Network {
+        Network::facing(scenario, run, |kind| matches!(kind, NodeKind::Host { .. }))
+    }
+
+    /// As [`outside`](Network::outside), with a port in each proxy's place as well. Packets for others pass it all the same.
+    pub fn outside_with_proxies(scenario: &Scenario, run: u32) -> Network {
+        Network::facing(scenario, run, |kind| !matches!(kind, NodeKind::Router))
+    }
+
+    fn facing(scenario: &Scenario, run: u32, is_outside: impl Fn(&NodeKind) -> bool) -> Network {
         let seed = scenario.seed.wrapping_add(u64::from(run));
         let mut network = Network::build(scenario, seed, true, |node, topology| {
             let mut routes = topology.routes(node);
-            if !topology.passes_on(node) {
+            if is_outside(&scenario.nodes[node].kind) {
                 routes[node] = Some(topology.own_port(node));
             }
             Piece::Router(Router::new(routes))
         });
         for (node, spec) in scenario.nodes.iter().enumerate() {
-            if matches!(spec.kind, NodeKind::Host { .. }) {
-                // A host's place is a router that sends out what is for the host, by a port after those of its links.
+            if is_outside(&spec.kind) {
+                // Such a place is a router that sends out what is for the node, by a port after those of its links.
                 let own = network.topology.own_port(node);
                 network.outside[node] = Some(network.graph.expose(node, own));
             }
@@ -194,6 +203,13 @@ impl<H: Node, P: Node> Network<H, P> {
     /// Whether packets get from host `from` to host `to`. A packet must not enter that has no way to its destination.
     pub fn reaches(&self, from: usize, to: usize) -> bool {
         from != to && self.topology.routes(from)[to].is_some()
+    }
+
+    /// Whether packets from `node` to `to` leave it by link number `link` of the scenario.
+    pub fn leads_over(&self, node: usize, to: usize, link: usize) -> bool {
+        let port = self.links[..link].iter().filter(|before| before.between.contains(&node)).count();
+        self.topology.routes(node)[to].is_some_and(|way| usize::from(way.0) == port)
+            && self.links[link].between.contains(&node)
     }
 
     /// Every direction of every link, in the order of the file.

@@ -90,17 +90,7 @@ impl Program {
             }
         };
         let mut child = spawn(&mut command)?;
-        let begun = Instant::now();
-        while !is_listening(port)? {
-            if child.try_wait()?.is_some() {
-                return Err(io::Error::other(last_words(&mut child)));
-            }
-            if begun.elapsed() > LISTENING_MAX {
-                end(&mut child);
-                return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{} does not listen", self.binaries()[0])));
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        await_listening(&mut child, port, self.binaries()[0])?;
         Ok((child, folder))
     }
 
@@ -138,6 +128,22 @@ pub(super) fn caution(points: &[Point]) -> Option<&'static str> {
     differs.then_some(
         "real programs set their sockets themselves: buffers, delayed_ack and nagle are not as the scenario says",
     )
+}
+
+/// Waits until `child`, which is called `name`, listens at `port` of this thread's namespace. One that does not is ended.
+pub(super) fn await_listening(child: &mut Child, port: u16, name: &str) -> io::Result<()> {
+    let begun = Instant::now();
+    while !is_listening(port)? {
+        if child.try_wait()?.is_some() {
+            return Err(io::Error::other(last_words(child)));
+        }
+        if begun.elapsed() > LISTENING_MAX {
+            end(child);
+            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{name} does not listen")));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 fn spawn(command: &mut Command) -> io::Result<Child> {
@@ -198,10 +204,10 @@ fn nginx_conf(folder: &Path, address: Ipv4Addr, port: u16) -> String {
 
 /// A folder of this process, which goes with the value; what a killed run leaves goes with its namespaces.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
-    fn new() -> io::Result<Folder> {
+    pub(super) fn new() -> io::Result<Folder> {
         let folder = Folder(site::folder());
         fs::create_dir(&folder.0)?;
         Ok(folder)

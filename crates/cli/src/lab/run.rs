@@ -22,15 +22,17 @@ use headend_sim::scenario::{Point, Scenario};
 use headend_sim::trace::RunTrace;
 
 use super::program::Program;
+use super::proxy::{self, Relayed};
 use super::sampler::{self, Series};
 use super::site::{self, Site};
 use super::stage::Stage;
 use super::traffic::{Place, Transfer};
-use super::watch::{Eyes, Watched};
+use super::watch::{Eyes, Seen, Watched};
 use crate::failure::Failure;
 
 /// The port at which the first flow instance's listening end listens; each next one's has the next. Below those that
-/// Linux gives to connecting ends (net.ipv4.ip_local_port_range begins at 32768).
+/// Linux gives to connecting ends (net.ipv4.ip_local_port_range begins at 32768). After them come, in the same way, the
+/// ports at which proxies listen.
 const FIRST_PORT: u16 = 5_001;
 /// Flow instances of a run at most: each has two threads.
 const TRANSFERS_MAX: usize = 500;
@@ -45,6 +47,8 @@ pub(crate) struct Ran {
     pub(crate) outcome: RunOutcome,
     pub(crate) trace: RunTrace,
     pub(crate) health: Health,
+    /// What proxies have counted, by connection.
+    pub(crate) relayed: Vec<Relayed>,
 }
 
 /// Whether the machine kept up with the model.
@@ -76,9 +80,10 @@ pub(super) fn run(
     let scenario = &point.scenario;
     let seed = scenario.seed.wrapping_add(u64::from(run));
     let transfers = transfers(scenario, seed, program)?;
-    let network = Network::outside(scenario, run);
+    let network = Network::outside_with_proxies(scenario, run);
     // Dropped last, after everything that is inside.
-    let (site, tuns) = Site::build(scenario)?;
+    let (site, tuns) = Site::build(scenario, &network)?;
+    let plans = proxy::plans(scenario, &network, &site, &transfers)?;
     let attachments = attachments(&site, &network);
     let mut by_port: Vec<_> = attachments.iter().map(|_| None).collect();
     for (node, tun) in tuns.into_iter().enumerate() {
@@ -93,7 +98,9 @@ pub(super) fn run(
         let enough = transfer.flow.bytes.filter(|_| program.is_some()).unwrap_or(Bytes::MAX);
         Watched::new(transfer.sender_listens(), enough)
     };
-    let watched: Vec<Watched> = transfers.iter().map(watch).collect();
+    // Then the connections of those that go through a proxy which reach it: the others are those that it makes.
+    let split = transfers.iter().filter(|transfer| transfer.near_port.is_some());
+    let watched: Vec<Watched> = transfers.iter().map(watch).chain(split.map(watch)).collect();
     let watched = Arc::new(Mutex::new(watched));
     let mtu = site.hosts().map(|(_, host)| host.settings.mtu).max().unwrap_or(1_500);
     let mut reactor = Reactor::new(network, attachments, Limits::for_mtu(mtu));
@@ -102,6 +109,7 @@ pub(super) fn run(
     let played = thread::scope(|scope| {
         let reactor = scope.spawn(|| drive(reactor, devices));
         let ending = Ending { stage: &stage, transfers: &transfers, halt: &halt };
+        let proxies = proxy::Running::start(scope, &plans, &site)?;
         for (index, transfer) in transfers.iter().enumerate() {
             for is_sender in [true, false] {
                 let (site, stage, watched) = (&site, &stage, (watched.clone(), index));
@@ -113,28 +121,38 @@ pub(super) fn run(
         }
         let played = play(scenario, &stage, &transfers, stop, &|| reactor.is_finished());
         ending.leave();
+        let relayed = proxies.end();
         drop(ending);
         let driven = reactor.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked))?;
         if let Some(why) = stage.failure() {
             return Err(Failure::Failed(why));
         }
-        Ok::<_, Failure>(played.map(|played| (played, driven)))
+        let relayed = relayed?;
+        Ok::<_, Failure>(played.map(|played| (played, driven, relayed)))
     })?;
-    let Some((Played { begun, ended, series, is_short_of_memory }, (mut network, health))) = played else {
+    let Some((Played { begun, ended, series, is_short_of_memory }, (mut network, health), relayed)) = played else {
         return Ok(None);
     };
     let health = Health { is_short_of_memory, ..health };
-    let watched = std::mem::take(&mut *watched.lock().expect("the reactor has ended"));
+    let mut watched = std::mem::take(&mut *watched.lock().expect("the reactor has ended"));
+    let mut near = watched.split_off(transfers.len()).into_iter();
     let mut trace = RunTrace::default();
     let mut flows = Vec::new();
     for ((transfer, watched), series) in transfers.iter().zip(watched).zip(series) {
         trace.add_series(&transfer.flow.name, u64::from(transfer.instance), &series.samples);
-        let mut row = flow_row(transfer, watched, &series, begun, ended);
+        let near = transfer.near_port.and_then(|_| near.next());
+        let mut row = flow_row(transfer, Seens::of(transfer, watched, near), &series, begun, ended);
+        let counted = |node: usize| site.host(node).namespace.run(Counted::read);
         if program.is_some() {
             // Its sockets tell us nothing; its host counts for all of them.
-            let host = site.host(transfer.flow.from);
-            let counted = host.namespace.run(Counted::read)??;
+            let counted = counted(transfer.flow.from)??;
             (row.timeouts, row.fast_retransmits) = (counted.timeouts, counted.recoveries);
+        }
+        if let Some(proxy) = transfer.flow.via.filter(|_| transfers.len() == 1) {
+            // A proxy counts for all of its connections: those of several flows cannot be told apart.
+            let counted = counted(proxy)??;
+            row.timeouts += counted.timeouts;
+            row.fast_retransmits += counted.recoveries;
         }
         flows.push(row);
     }
@@ -149,7 +167,7 @@ pub(super) fn run(
         circuits: Vec::new(),
         intervals: Vec::new(),
     };
-    Ok(Some(Ran { outcome, trace, health }))
+    Ok(Some(Ran { outcome, trace, health, relayed }))
 }
 
 /// The instances of all flows, each at the time at which the simulator starts it with the same seed.
@@ -159,12 +177,16 @@ fn transfers(scenario: &Scenario, seed: u64, program: Option<Program>) -> Result
         return Err(Failure::Wrong(format!("flows: {count} instances, and a lab runs at most {TRANSFERS_MAX}")));
     }
     let mut transfers = Vec::new();
+    let mut near_ports = FIRST_PORT + count as u16..;
     for flow in &scenario.flows {
         for instance in 0..flow.count {
+            let near_port = flow.via.and_then(|_| near_ports.next());
             let mut rng = Rng::named(seed, &format!("flows/{}/{instance}", flow.name));
             let stagger = Duration::from_nanos(rng.below(flow.stagger.as_nanos().saturating_add(1)));
             let port = FIRST_PORT + transfers.len() as u16;
-            transfers.push(Transfer::new(flow, instance, port, flow.start + stagger, program));
+            let mut transfer = Transfer::new(flow, instance, port, flow.start + stagger, program);
+            transfer.near_port = near_port;
+            transfers.push(transfer);
         }
     }
     Ok(transfers)
@@ -201,12 +223,16 @@ fn drive(mut reactor: Reactor<Network>, mut devices: Devices) -> Result<(Network
 
 /// The thread of one end of a flow.
 fn act(transfer: &Transfer, is_sender: bool, site: &Site, stage: &Stage, watched: (Arc<Mutex<Vec<Watched>>>, usize)) {
-    let (from, to) = (site.host(transfer.flow.from), site.host(transfer.flow.to));
-    let own = if is_sender { from } else { to };
-    // Who listens does so at its own address, and the other one connects to that.
-    let listener = if transfer.sender_listens() { from } else { to };
+    let (connects, listens) = transfer.ends();
+    let own = if is_sender { transfer.flow.from } else { transfer.flow.to };
+    // Who listens does so at its own address, and the other one connects to that or to the proxy before it.
+    let (at, port) = match (transfer.flow.via, transfer.near_port) {
+        (Some(proxy), Some(port)) if own == connects => (proxy, port),
+        _ => (listens, transfer.port),
+    };
+    let own = site.host(own);
     own.namespace.enter().expect("a namespace that was made can be entered");
-    let place = Place { options: own.settings.socket.clone(), address: listener.address, watched };
+    let place = Place { options: own.settings.socket.clone(), address: site.host(at).address, port, watched };
     transfer.play(is_sender, &place, stage);
 }
 
@@ -280,18 +306,45 @@ impl Drop for Ending<'_> {
     }
 }
 
-fn flow_row(transfer: &Transfer, watched: Watched, series: &Series, begun: Time, ended: Time) -> FlowRow {
-    let seen = watched.into_seen();
+/// What was seen of a flow's connection, or of the two that it has through a proxy.
+struct Seens {
+    /// The data's sender's.
+    sender: Seen,
+    /// The receiver's, if that is another.
+    receiver: Option<Seen>,
+}
+
+impl Seens {
+    /// `far` is the connection to the listening end, `near` that of the connecting end to the proxy.
+    fn of(transfer: &Transfer, far: Watched, near: Option<Watched>) -> Seens {
+        let far = far.into_seen();
+        let Some(near) = near.map(Watched::into_seen) else { return Seens { sender: far, receiver: None } };
+        let (sender, receiver) = if transfer.sender_listens() { (far, near) } else { (near, far) };
+        Seens { sender, receiver: Some(receiver) }
+    }
+
+    /// The connection of the data's receiver.
+    fn receiver(&self) -> &Seen {
+        self.receiver.as_ref().unwrap_or(&self.sender)
+    }
+
+    fn sum(&self, count: impl Fn(&Seen) -> u64) -> u64 {
+        count(&self.sender) + self.receiver.as_ref().map_or(0, &count)
+    }
+}
+
+fn flow_row(transfer: &Transfer, seens: Seens, series: &Series, begun: Time, ended: Time) -> FlowRow {
+    let seen = &seens.sender;
     let planned = begun + transfer.start;
     // A program takes its time to start, and talks on other connections first.
     let start = if transfer.program.is_some() { seen.opened_at.unwrap_or(planned) } else { planned };
     let since_start = |at: Time| at.since(start).as_nanos();
     let fault = transfer.fault();
     let delivered = match transfer.program {
-        Some(_) => seen.arrived().min(transfer.flow.bytes.unwrap_or(Bytes::MAX)),
+        Some(_) => seens.receiver().arrived().min(transfer.flow.bytes.unwrap_or(Bytes::MAX)),
         None => transfer.delivered(),
     };
-    let transferred = transfer.is_complete().then(|| since_start(seen.arrived_at));
+    let transferred = transfer.is_complete().then(|| since_start(seens.receiver().arrived_at));
     let failed = fault.as_ref().map(|(at, _)| since_start(*at));
     let info = transfer.sender_info();
     FlowRow {
@@ -303,13 +356,13 @@ fn flow_row(transfer: &Transfer, watched: Watched, series: &Series, begun: Time,
         acked_ns: transfer.is_complete().then(|| since_start(seen.acked_at)),
         active_ns: transferred.or(failed).unwrap_or_else(|| since_start(ended)),
         delivered_bytes: delivered.get(),
-        wire_bytes: seen.wire_bytes,
+        wire_bytes: seens.receiver().wire_bytes,
         // The kernel counts those of SYNs as well, the simulator those of data.
         timeouts: info.and_then(|info| info.timeouts).map_or(0, u64::from).saturating_sub(seen.syns.saturating_sub(1)),
         fast_retransmits: series.recoveries,
-        segments_sent: seen.segments,
-        retransmits: seen.retransmits,
-        spurious: seen.spurious,
+        segments_sent: seens.sum(|seen| seen.segments),
+        retransmits: seens.sum(|seen| seen.retransmits),
+        spurious: seens.sum(|seen| seen.spurious),
         rtt_ns: seen.rtt.summary().map(|rtt| rtt.map(Duration::as_nanos)),
         cwnd_max_bytes: series.cwnd_max.get(),
         fault: fault.map(|(_, why)| why).unwrap_or_default(),

@@ -1,6 +1,7 @@
-//! The hosts of a lab: a network namespace each, set up as its personality says, with a TUN device into the network. All
-//! of it goes when this does, and what a killed run has left goes with the next one.
+//! The hosts and proxies of a lab: a network namespace each, set up as its personality says, with a TUN device into the
+//! network. All of it goes when this does, and what a killed run has left goes with the next one.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::Ipv4Addr;
@@ -15,11 +16,12 @@ use headend_host::device::{Change, Device};
 use headend_host::fast::{self, Instance, Parameters};
 use headend_host::netns::{self, Namespace};
 use headend_host::personality::{self, Settings, Unmapped};
-use headend_host::route::Route;
+use headend_host::route::{Metrics, Route};
 use headend_host::sysctl::Setting;
 use headend_host::tun::{self, Tun};
 use headend_host::{Error, Netlink};
-use headend_sim::scenario::{FlowKind, NodeKind, Scenario};
+use headend_sim::network::Network;
+use headend_sim::scenario::{FlowKind, NodeKind, Proxy, Scenario};
 use rustix::process::geteuid;
 
 use crate::failure::Failure;
@@ -33,34 +35,41 @@ const DEVICE: &str = "link0";
 /// Hosts of a lab at most: each has a namespace, and the network one device for each.
 const HOSTS_MAX: usize = 100;
 
-/// The namespaces of a scenario's hosts.
+/// The namespaces of a scenario's hosts, and of the proxies that flows go through.
 #[derive(Debug)]
 pub(super) struct Site {
     /// By node; routers have none.
     hosts: Vec<Option<Host>>,
+    /// What the sockets of each proxy are told: those of its local side, then those of its remote one.
+    sides: BTreeMap<usize, [Settings; 2]>,
     /// What was put into the kernel for them. The kernel takes it out when these are dropped, or with this process.
     fast: Vec<(Parameters, Instance)>,
 }
 
-/// One host.
+/// One host, or a proxy.
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) namespace: Namespace,
     pub(super) address: Ipv4Addr,
+    /// Of the namespace and its default route.
     pub(super) settings: Settings,
+    /// Other routes: to these addresses TCP does what these metrics say.
+    exceptions: Vec<(Ipv4Addr, Metrics)>,
 }
 
 impl Site {
-    /// Makes a namespace for each host of `scenario` and the devices that lead out of them, by node. What was made goes
-    /// again if something fails.
-    pub(super) fn build(scenario: &Scenario) -> Result<(Site, Vec<Option<Tun>>), Failure> {
-        let hosts = scenario.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Host { .. })).count();
+    /// Makes a namespace for each host of `scenario`, and for each proxy that a flow goes through, and the devices that
+    /// lead out of them, by node. What was made goes again if something fails.
+    pub(super) fn build(scenario: &Scenario, network: &Network) -> Result<(Site, Vec<Option<Tun>>), Failure> {
+        let is_used = |number: usize| scenario.flows.iter().any(|flow| flow.via == Some(number));
+        let has_namespace = |number: usize| match &scenario.nodes[number].kind {
+            NodeKind::Host { .. } => true,
+            NodeKind::Proxy(_) => is_used(number),
+            NodeKind::Router => false,
+        };
+        let hosts = (0..scenario.nodes.len()).filter(|&number| has_namespace(number)).count();
         if hosts > HOSTS_MAX {
-            return Err(Failure::Wrong(format!("nodes: {hosts} hosts, and a lab has at most {HOSTS_MAX}")));
-        }
-        if let Some(flow) = scenario.flows.iter().find(|flow| flow.via.is_some()) {
-            let text = "a lab has no simulated proxies; leave `via` out, and the proxy passes on as a router";
-            return Err(Failure::Wrong(format!("flows.{}.via: {text}", flow.name)));
+            return Err(Failure::Wrong(format!("nodes: {hosts} hosts and proxies, and a lab has at most {HOSTS_MAX}")));
         }
         if let Some((flow, what)) = scenario.flows.iter().find_map(|flow| Some((flow, only_simulated(flow.kind)?))) {
             return Err(Failure::Wrong(format!("flows.{}.kind: {what} are simulated only", flow.name)));
@@ -70,20 +79,52 @@ impl Site {
         }
         static SITES: AtomicU32 = AtomicU32::new(0);
         let serial = SITES.fetch_add(1, Ordering::Relaxed);
-        let mut site = Site { hosts: Vec::new(), fast: Vec::new() };
+        let mut site = Site { hosts: Vec::new(), sides: BTreeMap::new(), fast: Vec::new() };
         let mut tuns = Vec::new();
         for (number, node) in scenario.nodes.iter().enumerate() {
-            let NodeKind::Host { personality, .. } = &node.kind else {
+            if !has_namespace(number) {
                 site.hosts.push(None);
                 tuns.push(None);
                 continue;
+            }
+            let (settings, exceptions) = match &node.kind {
+                NodeKind::Host { personality, .. } => (site.settings(personality)?, Vec::new()),
+                NodeKind::Proxy(proxy) => site.settings_of_proxy(scenario, network, number, proxy)?,
+                NodeKind::Router => unreachable!("a router has no namespace"),
             };
-            let settings = site.settings(personality)?;
             let namespace = Namespace::create(&name(serial, number, &node.name))?;
-            site.hosts.push(Some(Host { namespace, address: address(number), settings }));
+            site.hosts.push(Some(Host { namespace, address: address(number), settings, exceptions }));
             tuns.push(Some(site.host(number).set_up()?));
         }
         Ok((site, tuns))
+    }
+
+    /// What a proxy's namespace is told, and its routes to the hosts of its local side. Its sides share a namespace: where
+    /// their settings differ, the local one's hold.
+    fn settings_of_proxy(
+        &mut self,
+        scenario: &Scenario,
+        network: &Network,
+        number: usize,
+        proxy: &Proxy,
+    ) -> Result<(Settings, Vec<(Ipv4Addr, Metrics)>), Failure> {
+        let local = self.settings(&proxy.local.personality)?;
+        let remote = self.settings(&proxy.remote.personality)?;
+        let is_local = |&node: &usize| {
+            matches!(scenario.nodes[node].kind, NodeKind::Host { .. })
+                && network.leads_over(number, node, proxy.local_link)
+        };
+        let exceptions =
+            (0..scenario.nodes.len()).filter(is_local).map(|node| (address(node), local.metrics.clone())).collect();
+        let mtu = local.mtu.max(remote.mtu);
+        let settings = Settings { sysctls: local.sysctls.clone(), mtu, ..remote.clone() };
+        self.sides.insert(number, [local, remote]);
+        Ok((settings, exceptions))
+    }
+
+    /// What the sockets of proxy `node` are told, on its local and on its remote side.
+    pub(super) fn sides(&self, node: usize) -> &[Settings; 2] {
+        &self.sides[&node]
     }
 
     /// What a host with this personality is told; FAST is put into the kernel for it.
@@ -104,7 +145,7 @@ impl Site {
         self.hosts[node].as_ref().expect("flows begin and end at hosts")
     }
 
-    /// All hosts and their numbers.
+    /// All hosts, and proxies that flows go through, with their numbers.
     pub(super) fn hosts(&self) -> impl Iterator<Item = (usize, &Host)> {
         self.hosts.iter().enumerate().filter_map(|(node, host)| Some((node, host.as_ref()?)))
     }
@@ -124,6 +165,21 @@ pub(super) fn unmapped(personality: &Personality) -> Vec<Unmapped> {
         personality::map_here(personality)
     };
     mapped.1
+}
+
+/// Settings of the namespace that a proxy's remote side would have otherwise than its local one has them.
+pub(super) fn shared_settings(proxy: &Proxy) -> Vec<Unmapped> {
+    let [local, remote] = [&proxy.local, &proxy.remote].map(|side| personality::map_here(&side.personality).0);
+    let differs = |one: &Setting| {
+        // The proxy's sockets say this one themselves.
+        let is_told = one.name == "net.ipv4.tcp_rto_min_us" && remote.socket.rto_min.is_some();
+        let other = local.sysctls.iter().find(|other| other.name == one.name && other.value != one.value)?;
+        (!is_told).then(|| Unmapped {
+            option: one.name,
+            why: format!("both sides have {}, the local one's: they share a namespace", other.value),
+        })
+    };
+    remote.sysctls.iter().filter_map(differs).collect()
 }
 
 impl Drop for Site {
@@ -154,6 +210,10 @@ impl Host {
             Device::find(&mut netlink, "lo")?.change(&mut netlink, up)?;
             let tun = Tun::create(None, &tun::Setup::new(DEVICE, vec![(self.address, 32)], self.settings.mtu))?;
             Route::default_route(self.address, self.settings.metrics.clone()).add(&mut netlink, tun.device())?;
+            for (to, metrics) in &self.exceptions {
+                let route = Route { to: *to, prefix_len: 32, source: Some(self.address), metrics: metrics.clone() };
+                route.add(&mut netlink, tun.device())?;
+            }
             Ok(tun)
         })?
     }

@@ -24,6 +24,8 @@ pub(super) struct Transfer {
     pub(super) instance: u32,
     /// The port that the listening end listens at; nobody else's in this run.
     pub(super) port: u16,
+    /// With a proxy between: the port at which that listens for the connecting end.
+    pub(super) near_port: Option<u16>,
     /// What drives it, if not our own traffic.
     pub(super) program: Option<Program>,
     /// When it starts, counted from the beginning of the run.
@@ -55,13 +57,18 @@ struct State {
 pub(super) struct Place {
     /// What to tell every socket.
     pub(super) options: Options,
-    /// The address to listen at, or to connect to.
+    /// Where to listen, or what to connect to.
     pub(super) address: Ipv4Addr,
+    pub(super) port: u16,
     /// What is seen of all transfers, and which of them this is.
     pub(super) watched: (Arc<Mutex<Vec<Watched>>>, usize),
 }
 
 impl Place {
+    fn address(&self) -> socket2::SockAddr {
+        SocketAddr::V4(SocketAddrV4::new(self.address, self.port)).into()
+    }
+
     /// Bytes of the transfer's data that have reached the receiver's host.
     fn arrived(&self) -> Bytes {
         let (watched, index) = &self.watched;
@@ -75,6 +82,7 @@ impl Transfer {
             flow: flow.clone(),
             instance,
             port,
+            near_port: None,
             program,
             start,
             total: AtomicU64::new(u64::MAX),
@@ -91,6 +99,12 @@ impl Transfer {
             Some(program) => program.sender_listens(),
             None => matches!(self.flow.kind, FlowKind::HttpGet { .. }),
         }
+    }
+
+    /// The nodes of the end that connects and of the one that listens.
+    pub(super) fn ends(&self) -> (usize, usize) {
+        let (from, to) = (self.flow.from, self.flow.to);
+        if self.sender_listens() { (to, from) } else { (from, to) }
     }
 
     /// Bytes of the file that the receiver has read, at most those asked for.
@@ -184,7 +198,7 @@ impl Transfer {
         const LOOK_EVERY: Duration = Duration::from_millis(5);
         if is_sender == self.sender_listens() {
             let (mut child, _folder) =
-                program.listen(&self.flow, place.address, self.port).map_err(Trouble::machine)?;
+                program.listen(&self.flow, place.address, place.port).map_err(Trouble::machine)?;
             presence.ready();
             // It serves until the other end has had enough.
             while !stage.has_stopped() && !self.is_over.load(Ordering::Relaxed) {
@@ -197,7 +211,7 @@ impl Transfer {
         if !stage.sleep_until(begun + self.start) {
             return Ok(());
         }
-        let mut child = program.connect(place.address, self.port, &place.options).map_err(Trouble::machine)?;
+        let mut child = program.connect(place.address, place.port, &place.options).map_err(Trouble::machine)?;
         let status = loop {
             if let Some(status) = child.try_wait()? {
                 break Some(status);
@@ -236,14 +250,10 @@ impl Transfer {
         Ok(self.keep(socket))
     }
 
-    fn address(&self, place: &Place) -> socket2::SockAddr {
-        SocketAddr::V4(SocketAddrV4::new(place.address, self.port)).into()
-    }
-
     fn listen(&self, place: &Place) -> Result<Arc<Socket>, Trouble> {
         let listener = self.socket(place)?;
         listener.set_reuse_address(true)?;
-        listener.bind(&self.address(place))?;
+        listener.bind(&place.address())?;
         listener.listen(1)?;
         Ok(listener)
     }
@@ -252,14 +262,14 @@ impl Transfer {
         let socket = self.socket(place)?;
         let is_beforehand = self.flow.kind == FlowKind::Bulk { handshake: false };
         if is_beforehand {
-            socket.connect(&self.address(place))?;
+            socket.connect(&place.address())?;
         }
         let Some(begun) = presence.ready() else { return Ok(()) };
         if !stage.sleep_until(begun + self.start) {
             return Ok(());
         }
         if !is_beforehand {
-            socket.connect(&self.address(place))?;
+            socket.connect(&place.address())?;
         }
         self.talk(is_sender, socket, place, stage)
     }

@@ -92,3 +92,18 @@ fn what_links_discard_can_be_taken_and_the_links_have_names() {
     assert_eq!(names, ["ar a->r", "ar r->a", "rb r->b", "rb b->r", "cd c->d", "cd d->c"]);
     assert_eq!((ways[2].stats().dropped, ways[2].stats().delivered), (2, 2));
 }
+
+#[test]
+fn a_proxy_s_place_takes_what_is_for_it_and_passes_on_what_is_for_others() {
+    let with_proxy = NETWORK.replace("kind = \"router\"", "kind = \"proxy\"\nlocal_link = \"rb\"");
+    let scenario = Scenario::parse("network", &with_proxy).unwrap();
+    let mut network = Network::outside_with_proxies(&scenario, 0);
+    let [a, r, b] = [0, 1, 2].map(|node| network.port(node).expect("hosts and proxies have ports"));
+    network.receive(Time::ZERO, a, &packet(1, 0, 1, 1_000));
+    network.receive(Time::ZERO, a, &packet(2, 0, 2, 1_000));
+    network.receive(Time::ZERO, r, &packet(3, 1, 2, 500));
+    let left: Vec<_> = run(&mut network).into_iter().map(|(_, port, id)| (port, id)).collect();
+    assert_eq!(left, [(b, 3), (r, 1), (b, 2)]);
+    assert!(network.leads_over(1, 2, 1) && !network.leads_over(1, 0, 1), "the local link leads to b");
+    assert_eq!(Network::outside(&scenario, 0).port(1), None, "elsewhere a proxy is a router");
+}
