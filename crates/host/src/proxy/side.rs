@@ -3,6 +3,7 @@
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use headend_engine::cc::Algorithm;
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
@@ -59,11 +60,13 @@ const QUICK_ACK_US: [libc::c_int; 3] = [2_000, 8_000, 20_000];
 impl Side {
     /// The paper's remedy for the side of the access network, as Linux can do it (tuning paper s6): losses are repaired
     /// soon, because the round trip is short. RACK takes the place of the small duplicate-ACK threshold; the time-out may
-    /// be as short as a few round trips.
+    /// be as short as a few round trips. What a loss does to the window is left of it, and with CUBIC it is most of it: so
+    /// where the kernel has BBR, which takes no loss for congestion, that controls the window.
     pub fn hfc_local() -> Side {
+        let controller = if socket::kernel_has(Algorithm::Bbr) { Algorithm::Bbr } else { Algorithm::Cubic };
         Side {
             name: Some("hfc-local".to_owned()),
-            congestion_control: Some("cubic".to_owned()),
+            congestion_control: Some(socket::kernel_name(controller).to_owned()),
             rto_min: Some(Duration::from_millis(50)),
             quick_acks: true,
             dupack_threshold: Some(1),
