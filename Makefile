@@ -67,6 +67,11 @@ lab: native ## the simulator beside Linux over a grid of scenarios, in real time
 	@$(PYTHON) -m headend.lab run scenarios/lab/[0-9]*.toml --binary $(TARGET)/release/headend --out $(OUT)/lab
 	@echo "Open file://$(CURDIR)/$(OUT)/lab/index.html"
 
+.PHONY: live
+live: native ## the proxies paper between real hosts, through the real proxy, beside the simulator: needs root and 20 minutes
+	@$(PYTHON) -m headend.lab live --binary $(TARGET)/release/headend --out $(OUT)/live
+	@echo "Open file://$(CURDIR)/$(OUT)/live/index.html"
+
 .PHONY: lab-fast
 lab-fast: native ## FAST in the kernel, judged, in real time: needs root, what `headend cc` needs, and 20 minutes
 	@$(PYTHON) -m headend.lab fast --binary $(TARGET)/release/headend --out $(OUT)/lab-fast

@@ -1,4 +1,4 @@
-"""`python -m headend.lab run | report`. Exit code 2 for a wrong request, 1 for a failure."""
+"""`python -m headend.lab run | live | report`. Exit code 2 for a wrong request, 1 for a failure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from typing import Annotated, NoReturn
 
 import typer
 
+import headend
 from headend import _native
 from headend.lab import fast as fast_study
-from headend.lab import page
+from headend.lab import live, page
 from headend.lab.comparison import Comparison, ComparisonError
 from headend.papers.model import StudyResult
 from headend.papers.study import machine
@@ -55,6 +56,44 @@ def run(
         _keep(target, [str(binary), "compare", str(file), "--together", str(together), "--format", "json"])
     command_line = shlex.join(["python", "-m", "headend.lab", "run", *map(str, files), "--out", str(out)])
     _write(out, command_line, started.isoformat(timespec="seconds"), round(time.monotonic() - clock, 3), files)
+
+
+@app.command("live")
+def live_(
+    out: Out,
+    file: Annotated[Path, typer.Option(help="The scenario.")] = Path("scenarios/live.toml"),
+    binary: Annotated[Path, typer.Option(help="The headend command.")] = Path("target/release/headend"),
+    together: Annotated[int, typer.Option(min=1, help="Runs of a point at a time.")] = 3,
+    runs: Annotated[int, typer.Option(min=2, help="Runs of every point.")] = 6,
+    resume: Annotated[bool, typer.Option("--resume", help="Leave out the curves that have been measured.")] = False,
+) -> None:
+    """The proxies paper's experiment between real hosts and in the simulator, with its report. Takes root."""
+    started = datetime.datetime.now(datetime.UTC)
+    clock = time.monotonic()
+    folder = out / KEPT
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = {(server, way): folder / f"{server}-{way}.json" for server in live.SERVERS for way in live.WAYS}
+    for number, ((server, way), target) in enumerate(kept.items(), 1):
+        if resume and target.exists():
+            continue
+        typer.echo(f"{number} of {len(kept)}: server on {live.SERVERS[server]}, {live.WAYS[way][0]}", err=True)
+        words = [str(binary), "lab", str(file), "--runs", str(runs), "--together", str(together), "--format", "json"]
+        settings = (f"--set={path}={value}" for path, value in live.settings(server, way).items())
+        _keep(target, [*words, *settings])
+    try:
+        linux, runs, late = live.read(kept)
+        study = live.study(
+            live.Live(linux, live.simulate(file, runs), runs, late, seed=1),
+            command=shlex.join(["python", "-m", "headend.lab", "live", "--out", str(out)]),
+            machine=machine(),
+            version=f"headend {_native.__version__} ({_native.__commit__})",
+            started=started.isoformat(timespec="seconds"),
+            elapsed_s=round(time.monotonic() - clock, 3),
+        )
+        written = render(study, out)
+    except (live.LiveError, headend.ScenarioError, headend.SimulationError, OSError, FolderError) as error:
+        _fail(str(error))
+    _show(study, written)
 
 
 @app.command()
