@@ -1,5 +1,8 @@
 //! A proxy under test, with a client on one side and a server on the other.
 
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -40,12 +43,21 @@ impl Proxy {
 
     /// With `before` at the beginning of its file, and `tables` after its listeners.
     pub(crate) fn start_with(before: &str, tables: &str) -> Proxy {
+        Proxy::start_from(before, tables, |text| text)
+    }
+
+    /// With a file that was changed.
+    pub(crate) fn start_edited(change: impl FnOnce(String) -> String) -> Proxy {
+        Proxy::start_from("", "", change)
+    }
+
+    fn start_from(before: &str, tables: &str, change: impl FnOnce(String) -> String) -> Proxy {
         let forward = TcpListener::bind("127.0.0.1:0").unwrap();
         let folder = TempDir::new().unwrap();
         // The proxy may become another user, and is to read its file again.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let path = folder.path().join("proxy.toml");
-        std::fs::write(&path, Proxy::file(before, tables, forward.local_addr().unwrap())).unwrap();
+        std::fs::write(&path, change(Proxy::file(before, tables, forward.local_addr().unwrap()))).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_headend"));
         command.args(["proxy", "--config"]).arg(&path).stdin(Stdio::null());
         let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();

@@ -51,8 +51,10 @@ pub struct Flow {
     pub began: Instant,
     /// What the client speaks.
     pub way: &'static str,
-    /// The client.
+    /// Who connected.
     pub client: SocketAddr,
+    /// The client for whom that one said, in a PROXY header, that it speaks.
+    pub behind: OnceLock<SocketAddr>,
     /// Where it wants to go.
     pub destination: OnceLock<String>,
     /// Where it got.
@@ -70,6 +72,8 @@ pub struct Flow {
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) flow: Arc<Flow>,
+    /// The address that it counts for.
+    counted: OnceLock<IpAddr>,
     books: Arc<Books>,
 }
 
@@ -99,26 +103,15 @@ impl Books {
         lock(&self.flows).len()
     }
 
-    /// A page for a connection of `client`; `None` if it has `per_client` already.
-    pub(crate) fn open_page(
-        self: &Arc<Books>,
-        way: &'static str,
-        client: SocketAddr,
-        per_client: usize,
-    ) -> Option<Page> {
-        let mut clients = lock(&self.clients);
-        let count = clients.entry(client.ip()).or_default();
-        if *count >= per_client {
-            return None;
-        }
-        *count += 1;
-        drop(clients);
+    /// A page for a connection from `client`.
+    pub(crate) fn open_page(self: &Arc<Books>, way: &'static str, client: SocketAddr) -> Page {
         let flow = Arc::new(Flow {
             id: self.next.fetch_add(1, Ordering::Relaxed),
             since: SystemTime::now(),
             began: Instant::now(),
             way,
             client,
+            behind: OnceLock::new(),
             destination: OnceLock::new(),
             server: OnceLock::new(),
             read: Default::default(),
@@ -127,18 +120,31 @@ impl Books {
             sockets: Mutex::default(),
         });
         lock(&self.flows).insert(flow.id, flow.clone());
-        Some(Page { flow, books: self.clone() })
+        Page { flow, counted: OnceLock::new(), books: self.clone() }
+    }
+}
+
+impl Page {
+    /// Counts it as one of `client`'s; false if that has `per_client` already.
+    pub(crate) fn count_for(&self, client: IpAddr, per_client: usize) -> bool {
+        let client = client.to_canonical();
+        let mut clients = lock(&self.books.clients);
+        let count = clients.entry(client).or_default();
+        let is_one_more = *count < per_client && self.counted.set(client).is_ok();
+        *count += usize::from(is_one_more);
+        is_one_more
     }
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
         lock(&self.books.flows).remove(&self.flow.id);
+        let Some(client) = self.counted.get() else { return };
         let mut clients = lock(&self.books.clients);
-        if let Some(count) = clients.get_mut(&self.flow.client.ip()) {
+        if let Some(count) = clients.get_mut(client) {
             *count -= 1;
             if *count == 0 {
-                clients.remove(&self.flow.client.ip());
+                clients.remove(client);
             }
         }
     }
@@ -220,13 +226,17 @@ mod tests {
     #[test]
     fn a_client_has_so_many_connections_and_no_more_until_one_ends() {
         let books = Arc::new(Books::new(0, 0));
-        let open = |client: &str| books.open_page("http", client.parse().unwrap(), 2);
+        let open = |client: &str| {
+            let client: SocketAddr = client.parse().unwrap();
+            let page = books.open_page("http", client);
+            page.count_for(client.ip(), 2).then_some(page)
+        };
         let first = open("192.0.2.1:1");
         let second = open("192.0.2.1:2");
         assert!(first.is_some() && second.is_some() && open("192.0.2.1:3").is_none());
         assert!(open("192.0.2.2:1").is_some());
         drop(first);
-        assert!(open("192.0.2.1:3").is_some());
+        assert!(open("[::ffff:192.0.2.1]:3").is_some());
         assert_eq!(books.open(), 1, "only the second is kept");
     }
 }

@@ -127,12 +127,8 @@ impl Route<'_> {
 
     async fn attempt(&self, address: SocketAddr) -> io::Result<TcpStream> {
         let socket = listen::towards(address, self.side, self.source)?;
-        // Given up while the server's answer is on its way, it may be connected: the server must not take that for a
-        // connection of a client that had nothing to say.
-        listen::abort(&socket);
-        let stream = TcpSocket::from_std_stream(socket.into()).connect(address).await?;
-        listen::linger(&stream);
-        Ok(stream)
+        // One that is given up while the server's answer is on its way is reset, as all are that did not end.
+        TcpSocket::from_std_stream(socket.into()).connect(address).await
     }
 }
 

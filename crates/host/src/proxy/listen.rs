@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
@@ -30,6 +32,7 @@ pub(crate) fn open(listener: &Listener, side: &Side) -> Result<TcpListener, Erro
             .during(|| format!("listen on {address} for diverted connections (takes CAP_NET_ADMIN)"))?;
     }
     side.ask(&socket);
+    let_it_fail(&socket);
     socket.bind(&address.into()).during(what)?;
     socket.listen(BACKLOG).during(what)?;
     Ok(socket.into())
@@ -39,6 +42,7 @@ pub(crate) fn open(listener: &Listener, side: &Side) -> Result<TcpListener, Erro
 pub(crate) fn towards(server: SocketAddr, side: &Side, source: Option<SocketAddr>) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
     side.ask(&socket);
+    let_it_fail(&socket);
     if let Some(source) = source {
         transparent(&socket, server)?;
         socket.set_reuse_address(true)?;
@@ -57,12 +61,13 @@ fn transparent(socket: &Socket, like: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// Takes [`abort`] back: closing sends what is left, and a FIN.
-pub(crate) fn linger(socket: &impl std::os::fd::AsFd) {
-    let _ = SockRef::from(socket).set_linger(None);
+/// Whatever closes the socket, a panic or a kill among them, resets its connection: the peer must not take what it got for
+/// all there is. Accepted connections have this from their listener.
+pub(crate) fn let_it_fail(socket: &impl AsFd) {
+    let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
 }
 
-/// What is sent after this is a reset: the peer must not take what it got for all there is.
-pub(crate) fn abort(socket: &impl std::os::fd::AsFd) {
-    let _ = SockRef::from(socket).set_linger(Some(std::time::Duration::ZERO));
+/// All has been said: closing the socket ends its connection properly.
+pub(crate) fn let_it_end(socket: &impl AsFd) {
+    let _ = SockRef::from(socket).set_linger(None);
 }

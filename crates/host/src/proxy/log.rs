@@ -2,7 +2,6 @@
 
 use std::fmt::{self, Write as _};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -44,6 +43,9 @@ impl Closed {
             ("way", Value::Text(flow.way.to_owned())),
             ("client", Value::Text(flow.client.to_string())),
         ];
+        if let Some(behind) = flow.behind.get() {
+            fields.push(("behind", Value::Text(behind.to_string())));
+        }
         if let Some(destination) = flow.destination.get() {
             fields.push(("destination", Value::Text(destination.clone())));
         }
@@ -71,18 +73,6 @@ impl Closed {
         };
         fields.push(("end", Value::Text(end.to_owned())));
         fields.extend(why.map(|why| ("why", Value::Text(why))));
-        Closed { fields }
-    }
-
-    pub(crate) fn turned_away(way: &'static str, client: SocketAddr, why: &str) -> Closed {
-        let text = |text: &str| Value::Text(text.to_owned());
-        let fields = vec![
-            ("time", Value::Text(rfc3339(SystemTime::now()))),
-            ("way", text(way)),
-            ("client", Value::Text(client.to_string())),
-            ("end", text("refused")),
-            ("why", text(why)),
-        ];
         Closed { fields }
     }
 
@@ -182,9 +172,10 @@ mod tests {
 
     #[test]
     fn nothing_that_a_peer_says_can_end_a_line_or_a_field() {
-        let closed = Closed::turned_away("http", "[::1]:7".parse().unwrap(), "a\n\"b\" c=d\\");
-        assert!(closed.line(LogFormat::Logfmt).ends_with(r#"end=refused why="a\u000a\"b\" c=d\\""#));
+        let fields = vec![("id", Value::Number(7)), ("why", Value::Text("a\n\"b\" c=d\\".to_owned()))];
+        let closed = Closed { fields };
+        assert!(closed.line(LogFormat::Logfmt).ends_with(r#"id=7 why="a\u000a\"b\" c=d\\""#));
         let line = closed.line(LogFormat::Json);
-        assert!(line.starts_with("{\"time\":\"") && line.ends_with(r#""why":"a\u000a\"b\" c=d\\"}"#), "{line}");
+        assert!(line.starts_with("{\"id\":7,") && line.ends_with(r#""why":"a\u000a\"b\" c=d\\"}"#), "{line}");
     }
 }

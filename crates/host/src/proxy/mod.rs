@@ -9,6 +9,7 @@
 //! | `session` | one connection from being accepted to its end: `handshake`, `connect`, `wire` |
 //! | `wire` | two sockets joined: the engine's relay decides, bytes move |
 //! | `rules` | what the kernel is told so that connections of others come to a transparent listener |
+//! | `wire/held` `spool` | bytes that the other side has not taken yet, in memory and in files |
 //! | `books` `log` | what is going on, for whoever asks; a line for each connection |
 
 pub mod access;
@@ -22,6 +23,7 @@ mod log;
 pub mod rules;
 mod session;
 pub mod side;
+mod spool;
 pub mod users;
 mod wire;
 mod worker;
@@ -40,6 +42,7 @@ use access::Denied;
 use books::Books;
 use config::{Config, Listener, LogFormat, Model, Way, Wrong};
 use side::Grant;
+use spool::Folder;
 use worker::Worker;
 
 /// A proxy that runs, on threads of its own.
@@ -84,6 +87,8 @@ pub(crate) struct Shared {
     /// A place for each connection that may be open.
     places: Arc<Semaphore>,
     rules: RwLock<Arc<Rules>>,
+    /// Where data waits, and since which configuration.
+    store: RwLock<Option<Arc<Folder>>>,
     own: Mutex<(Instant, Arc<[IpAddr]>)>,
     sinks: Sinks,
 }
@@ -116,14 +121,15 @@ impl Proxy {
             privilege::become_user(user, needed_later(&config))?;
         }
         let config = Arc::new(config);
-        let spool = match &config.model {
-            Model::Buffer => 0,
-            Model::Store(spool) => spool.quota.get(),
+        let (store, spool) = match &config.model {
+            Model::Buffer => (None, 0),
+            Model::Store(spool) => (Some(Arc::new(Folder::open(&spool.folder)?)), spool.quota.get()),
         };
         let shared = Arc::new(Shared {
             books: Arc::new(Books::new(config.limits.memory.get(), spool)),
             places: Arc::new(Semaphore::new(config.limits.connections)),
             rules: RwLock::new(Arc::new(Rules::new(config.clone(), &open))),
+            store: RwLock::new(store),
             own: Mutex::new((Instant::now(), connect::own_addresses().into())),
             sinks,
         });
@@ -181,6 +187,10 @@ impl Proxy {
                 None => new.push(listener),
             }
         }
+        let store = match &config.model {
+            Model::Buffer => None,
+            Model::Store(spool) => Some(Arc::new(Folder::open(&spool.folder)?)),
+        };
         // An address may go from one way in to another: those that are to be closed are only when the new ones are open.
         let mut opened = Vec::new();
         for listener in new {
@@ -198,6 +208,7 @@ impl Proxy {
         }
         open.append(&mut opened);
         self.open = open;
+        *self.shared.store.write().unwrap_or_else(PoisonError::into_inner) = store;
         self.shared.change(Rules::new(Arc::new(config), &self.open), &before);
         for open in &closed {
             self.close(open);
@@ -270,6 +281,14 @@ impl Rules {
 impl Shared {
     pub(crate) fn rules(&self) -> Arc<Rules> {
         self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Where data beyond the memory of a connection waits, if it is to.
+    fn store(&self, config: &Config) -> Option<Arc<Folder>> {
+        match config.model {
+            Model::Buffer => None,
+            Model::Store(_) => self.store.read().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
     }
 
     pub(crate) fn say(&self, message: &str) {

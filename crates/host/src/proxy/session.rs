@@ -24,6 +24,7 @@ use super::wire::{End, Wire};
 /// How long a client that was refused has to take its answer, and how much of what it still sends is thrown away.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES_MAX: usize = 1 << 20;
+const TOO_MANY: &str = "this client has as many connections as it may";
 
 /// An accepted connection and the rules that it came under: a reload concerns those that come after.
 pub(crate) struct Session {
@@ -33,7 +34,8 @@ pub(crate) struct Session {
     pub(crate) peer: SocketAddr,
 }
 
-/// A connection that is reset when it is dropped, whatever the reason, unless it came to an orderly end.
+/// A connection that is reset when it is dropped, whatever the reason (see [`listen::let_it_fail`]), unless it came to an
+/// orderly end.
 struct Socket<'a> {
     stream: TcpStream,
     flow: &'a Flow,
@@ -51,8 +53,8 @@ impl<'a> Socket<'a> {
 impl Drop for Socket<'_> {
     fn drop(&mut self) {
         self.flow.set_socket(self.side, None);
-        if !self.is_over {
-            listen::abort(&self.stream);
+        if self.is_over {
+            listen::let_it_end(&self.stream);
         }
     }
 }
@@ -62,17 +64,14 @@ impl Session {
     pub(crate) async fn serve(self, stream: TcpStream) {
         let books = &self.shared.books;
         books.accepted.fetch_add(1, Ordering::Relaxed);
-        // The client behind a PROXY header is counted as soon as it is known; until then its sender is.
-        let per_client = match self.listener.proxy_senders.is_empty() {
-            true => self.config.limits.connections_per_client,
-            false => usize::MAX,
-        };
         let peer = SocketAddr::new(self.peer.ip().to_canonical(), self.peer.port());
-        let Some(page) = books.open_page(self.listener.way.name(), peer, per_client) else {
+        let page = books.open_page(self.listener.way.name(), peer);
+        // The client behind a PROXY header is counted when it is known.
+        if self.listener.proxy_senders.is_empty() && !self.may_come(&page, peer) {
             books.refused.fetch_add(1, Ordering::Relaxed);
-            self.turn_away(stream, "this client has as many connections as it may").await;
+            self.turn_away(&page.flow, stream).await;
             return;
-        };
+        }
         let ending = self.converse(&page, stream).await;
         if !matches!(ending, Ending::Joined(_)) {
             books.refused.fetch_add(1, Ordering::Relaxed);
@@ -82,11 +81,15 @@ impl Session {
         }
     }
 
+    fn may_come(&self, page: &Page, client: SocketAddr) -> bool {
+        page.count_for(client.ip(), self.config.limits.connections_per_client)
+    }
+
     async fn converse(&self, page: &Page, stream: TcpStream) -> Ending {
         let flow = &*page.flow;
         let mut local = Socket::new(stream, flow, Side::Local);
         // Boxed, because it is large, and gone before the relaying begins.
-        let opened = Box::pin(self.open(flow, &mut local.stream)).await;
+        let opened = Box::pin(self.open(page, &mut local.stream)).await;
         let (request, remote, client) = match opened {
             Ok(opened) => opened,
             Err((answer, ending)) => {
@@ -102,7 +105,8 @@ impl Session {
         let end = {
             let limits = &self.config.limits;
             let hold_max = limits.memory_per_connection.get();
-            let mut wire = Wire::new(&local.stream, &remote.stream, hold_max, flow, &self.shared.books);
+            let store = self.shared.store(&self.config);
+            let mut wire = Wire::new([&local.stream, &remote.stream], hold_max, store, flow, &self.shared.books);
             wire.preload(Side::Local, &request.tongue.success(remote.stream.local_addr().ok()));
             let original = local.stream.local_addr().unwrap_or(client);
             wire.preload(Side::Remote, &handshake::introduction(&self.listener, client, original));
@@ -123,12 +127,13 @@ impl Session {
     /// From the first byte of the client to the connection to its server, with the client's address as it is known then.
     async fn open(
         &self,
-        flow: &Flow,
+        page: &Page,
         stream: &mut TcpStream,
     ) -> Result<(Request, TcpStream, SocketAddr), (Vec<u8>, Ending)> {
+        let flow = &*page.flow;
         let silent = |why: String| Err((Vec::new(), Ending::Refused(why)));
         let patience = self.config.limits.handshake;
-        let (request, client) = match tokio::time::timeout(patience, self.listen_to(flow, stream)).await {
+        let (request, client) = match tokio::time::timeout(patience, self.listen_to(page, stream)).await {
             Ok(Ok(understood)) => understood,
             Ok(Err(Refused::Answer(answer, why))) => return Err((answer, Ending::Refused(why))),
             Ok(Err(Refused::Silent(why))) => return silent(why),
@@ -170,8 +175,8 @@ impl Session {
         }
     }
 
-    async fn listen_to(&self, flow: &Flow, stream: &mut TcpStream) -> Result<(Request, SocketAddr), Refused> {
-        let mut client = flow.client;
+    async fn listen_to(&self, page: &Page, stream: &mut TcpStream) -> Result<(Request, SocketAddr), Refused> {
+        let mut client = page.flow.client;
         let mut original = stream.local_addr()?;
         let header_bytes_max = usize::try_from(self.config.limits.header.get()).unwrap_or(usize::MAX);
         let mut reader = Client { stream, listener: &self.listener, header_bytes_max, bytes: Vec::new() };
@@ -182,6 +187,10 @@ impl Session {
             if let Some(connection) = reader.proxy_header().await? {
                 client = connection.from;
                 original = connection.to;
+                let _ = page.flow.behind.set(client);
+            }
+            if !self.may_come(page, client) {
+                return Err(Refused::Silent(TOO_MANY.to_owned()));
             }
         }
         if !self.listener.admits(client.ip()) {
@@ -197,15 +206,14 @@ impl Session {
         Ok((request, client))
     }
 
-    /// Tells a client, in its own tongue, that it is not served.
-    async fn turn_away(&self, mut stream: TcpStream, why: &str) {
+    /// Tells a client, in its own tongue, that it has too many connections.
+    async fn turn_away(&self, flow: &Flow, mut stream: TcpStream) {
         if self.listener.way == Way::Http {
-            farewell(&mut stream, &Refusal::new(Status::Unavailable, why).answer()).await;
-        } else {
-            listen::abort(&stream);
+            farewell(&mut stream, &Refusal::new(Status::Unavailable, TOO_MANY).answer()).await;
+            listen::let_it_end(&stream);
         }
         if self.config.log.connections {
-            self.shared.log(&Closed::turned_away(self.listener.way.name(), self.peer, why), self.config.log.format);
+            self.shared.log(&Closed::of(flow, &Ending::Refused(TOO_MANY.to_owned())), self.config.log.format);
         }
     }
 }

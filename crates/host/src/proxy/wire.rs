@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -24,6 +25,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::books::{Books, Flow};
 use super::listen;
+use super::spool::Folder;
 use held::Held;
 
 /// Measured on loopback and veth (docs/explanation/proxy.md): less costs more calls, more falls out of the cache.
@@ -42,7 +44,7 @@ pub(crate) struct Wire<'a> {
     legs: [Leg<'a>; 2],
     relay: Relay,
     /// By the side that they are for.
-    held: [Held<'a>; 2],
+    held: [Held; 2],
     flow: &'a Flow,
     books: &'a Books,
     closes: u32,
@@ -83,13 +85,14 @@ pub(crate) enum End {
 }
 
 impl<'a> Wire<'a> {
-    /// Joins the client's and the server's connection. No more than `hold_max` bytes wait each way.
+    /// Joins the client's and the server's connection. No more than `hold_max` bytes wait in memory each way; with a store
+    /// others wait there, else they are left to their sender.
     pub(crate) fn new(
-        local: &'a TcpStream,
-        remote: &'a TcpStream,
+        [local, remote]: [&'a TcpStream; 2],
         hold_max: u64,
+        store: Option<Arc<Folder>>,
         flow: &'a Flow,
-        books: &'a Books,
+        books: &'a Arc<Books>,
     ) -> Wire<'a> {
         let leg = |stream| Leg {
             stream,
@@ -100,10 +103,15 @@ impl<'a> Wire<'a> {
             allowance: None,
             is_starved: false,
         };
+        let model = match store {
+            None => Model::BufferAndForward { limit: Bytes::new(hold_max) },
+            Some(_) => Model::StoreAndForward,
+        };
+        let held = || Held::new(books, store.clone(), hold_max);
         Wire {
             legs: [leg(local), leg(remote)],
-            relay: Relay::new(Model::BufferAndForward { limit: Bytes::new(hold_max) }),
-            held: [Held::new(&books.memory), Held::new(&books.memory)],
+            relay: Relay::new(model),
+            held: [held(), held()],
             flow,
             books,
             closes: 0,
@@ -154,8 +162,8 @@ impl<'a> Wire<'a> {
             }
             if end.is_pending() && alarm.as_mut().poll(cx).is_ready() {
                 if last_moved.elapsed() >= idle {
-                    listen::abort(local);
-                    listen::abort(remote);
+                    listen::let_it_fail(local);
+                    listen::let_it_fail(remote);
                     return Poll::Ready(End::Idle);
                 }
                 alarm.as_mut().reset(last_moved + idle);
@@ -173,6 +181,12 @@ impl<'a> Wire<'a> {
             let mut is_awake = false;
             for side in [Side::Local, Side::Remote] {
                 is_awake |= self.legs[side as usize].look(cx);
+                match self.held[side as usize].poll(cx) {
+                    Ok(is_new) => is_awake |= is_new,
+                    // Bytes that were taken cannot be given on: only a reset says so.
+                    Err(error) => self.legs[side.other() as usize].lose(error),
+                }
+                self.note_held(side);
                 if self.legs[side as usize].writable {
                     self.legs[side.other() as usize].is_starved &= !self.held[side as usize].is_empty();
                 }
@@ -217,7 +231,7 @@ impl<'a> Wire<'a> {
                         leg.fail(error.into());
                     }
                 }
-                Some(Action::Abort(side)) => listen::abort(self.legs[side as usize].stream),
+                Some(Action::Abort(side)) => listen::let_it_fail(self.legs[side as usize].stream),
                 None => return acted,
             }
             acted = true;
@@ -229,12 +243,15 @@ impl<'a> Wire<'a> {
     fn view(&self, side: Side) -> View {
         let (leg, other) = (&self.legs[side as usize], &self.legs[side.other() as usize]);
         // What a failed connection had received is still good, as it would be without a proxy.
-        let is_drained = !leg.readable || !other.writable || other.failure.is_some();
+        let is_drained = !leg.readable || leg.is_starved || !other.writable || other.failure.is_some();
         let is_open = leg.failure.is_none();
+        // Nothing can be written while the oldest bytes are in a file, and nothing read while no more can be kept.
+        let has_next = self.held[side as usize].is_empty() || !self.held[side as usize].front().is_empty();
+        let has_room = self.held[side.other() as usize].room() > 0;
         View {
             condition: if !is_open && is_drained { Condition::Failed } else { Condition::Open },
-            readable: if leg.readable && !leg.is_starved { Bytes::MAX } else { Bytes::ZERO },
-            space: if leg.writable && is_open { Bytes::new(1) } else { Bytes::ZERO },
+            readable: if leg.readable && !leg.is_starved && has_room { Bytes::MAX } else { Bytes::ZERO },
+            space: if leg.writable && is_open && has_next { Bytes::new(1) } else { Bytes::ZERO },
             at_end: leg.at_end,
         }
     }
@@ -243,6 +260,7 @@ impl<'a> Wire<'a> {
         let to = from.other();
         let leg = &mut self.legs[from as usize];
         let want = scratch.len().min(usize::try_from(len.get()).unwrap_or(usize::MAX));
+        let want = want.min(self.held[to as usize].room());
         let want = match leg.allowance {
             Some(0) => {
                 // Not a part of the request: it must not stay unread either, or closing would reset the connection.
@@ -308,7 +326,7 @@ impl<'a> Wire<'a> {
         }
         if !bytes.is_empty() {
             held.push(bytes);
-            self.flow.held[to as usize].store(held.len() as u64, Ordering::Relaxed);
+            self.note_held(to);
         }
         self.books.memory.give(reserved);
         is_wanted
@@ -321,15 +339,22 @@ impl<'a> Wire<'a> {
         self.moved_bytes += taken;
         self.legs[to.other() as usize].is_starved &= taken == 0;
         self.relay.has_written(to, Bytes::new(taken as u64));
-        self.flow.held[to as usize].store(held.len() as u64, Ordering::Relaxed);
+        self.note_held(to);
+    }
+
+    fn note_held(&self, to: Side) {
+        let held = &self.held[to as usize];
+        let spooled = held.spooled();
+        self.flow.held[to as usize].store(held.len() - spooled, Ordering::Relaxed);
+        self.flow.spooled[to as usize].store(spooled, Ordering::Relaxed);
     }
 
     fn end(&mut self) -> Option<End> {
         for side in [Side::Local, Side::Remote] {
             if self.view(side).condition == Condition::Failed {
                 let error = self.legs[side as usize].failure.take().expect("a failed side has a failure");
-                listen::abort(self.legs[side as usize].stream);
-                listen::abort(self.legs[side.other() as usize].stream);
+                listen::let_it_fail(self.legs[side as usize].stream);
+                listen::let_it_fail(self.legs[side.other() as usize].stream);
                 return Some(End::Failed(side, error));
             }
         }
@@ -400,6 +425,12 @@ impl Leg<'_> {
             }
         }
         taken
+    }
+
+    /// What was received is gone: as if the connection had failed, with nothing left to read.
+    fn lose(&mut self, error: io::Error) {
+        self.readable = false;
+        self.fail(error);
     }
 
     fn fail(&mut self, error: io::Error) {

@@ -32,8 +32,8 @@ enum Command {
     Stop,
 }
 
-/// Names that a worker resolves at the same time; others wait.
-const RESOLVERS_MAX: usize = 32;
+/// Names that a worker resolves and files that it reads or writes at the same time; others wait.
+const BLOCKING_MAX: usize = 64;
 /// For a worker to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// After the machine refused a descriptor, this long none is asked for.
@@ -44,7 +44,7 @@ impl Worker {
         let runtime = Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            .max_blocking_threads(RESOLVERS_MAX)
+            .max_blocking_threads(BLOCKING_MAX)
             .build()
             .during(|| "start a worker")?;
         let (commands, received) = unbounded_channel();

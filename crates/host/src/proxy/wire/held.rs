@@ -1,22 +1,76 @@
-//! Bytes that the other side has not taken yet.
+//! Bytes that the other side has not taken yet, oldest first: in memory, and with a store the later ones in a file.
+//!
+//!     read -> back -> file -> front -> written
+//!
+//! Without a store there is the front alone, and the relay sees to it that it does not grow. With one the front is short;
+//! what does not fit goes to the back, which is written to the file when it is full. The blocking calls are made by other
+//! threads, one at a time for each direction, and meanwhile bytes go on to be read and written here.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use super::super::books::Account;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{Sleep, sleep};
 
-/// Oldest first, in memory that is accounted for and given back when it is empty.
-pub(super) struct Held<'a> {
-    bytes: VecDeque<u8>,
-    account: &'a Account,
+use super::super::books::Books;
+use super::super::spool::{self, Folder, Written};
+
+/// Bytes in the order in which they came, in memory that is accounted for and given back when it is empty.
+pub(super) struct Held {
+    front: VecDeque<u8>,
+    books: Arc<Books>,
     accounted: u64,
+    store: Option<Box<Store>>,
+}
+
+/// What waits behind the front.
+struct Store {
+    folder: Arc<Folder>,
+    file: Option<Arc<File>>,
+    /// Offsets in the file: the oldest byte, and where the next one goes.
+    head: u64,
+    tail: u64,
+    /// Waits to be written to the file.
+    back: Vec<u8>,
+    running: Option<Running>,
+    /// The disk or the quota is full: it is tried again after a while, or when something was read.
+    pause: Option<Pin<Box<Sleep>>>,
+    /// Most bytes in each of front, back and what is being read or written.
+    piece_max: usize,
+}
+
+enum Running {
+    Write(JoinHandle<Written>, usize),
+    Read(JoinHandle<io::Result<Vec<u8>>>, usize),
 }
 
 /// Memory is taken in pieces of so many bytes.
 const PIECE: usize = 4_096;
+/// At most so much is read from or written to a file at once.
+const TRANSFER_BYTES_MAX: usize = 256 * 1024;
+/// Before a full disk is tried again.
+const PAUSE: Duration = Duration::from_millis(500);
 
-impl<'a> Held<'a> {
-    pub(super) fn new(account: &'a Account) -> Held<'a> {
-        Held { bytes: VecDeque::new(), account, accounted: 0 }
+impl Held {
+    /// With a store, no more than `memory_max` bytes are in memory.
+    pub(super) fn new(books: &Arc<Books>, folder: Option<Arc<Folder>>, memory_max: u64) -> Held {
+        let quarter = usize::try_from(memory_max / 4).unwrap_or(usize::MAX).clamp(1, TRANSFER_BYTES_MAX);
+        let store = |folder| {
+            let piece_max = quarter;
+            Store { folder, file: None, head: 0, tail: 0, back: Vec::new(), running: None, pause: None, piece_max }
+        };
+        Held {
+            front: VecDeque::new(),
+            books: books.clone(),
+            accounted: 0,
+            store: folder.map(|folder| Box::new(store(folder))),
+        }
     }
 
     /// What keeping `len` bytes may take beyond what is taken already.
@@ -25,87 +79,228 @@ impl<'a> Held<'a> {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.len() == 0
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.bytes.len()
+    pub(super) fn len(&self) -> u64 {
+        self.front.len() as u64 + self.store.as_ref().map_or(0, |store| store.len())
+    }
+
+    /// Of those, in the file.
+    pub(super) fn spooled(&self) -> u64 {
+        self.store.as_ref().map_or(0, |store| store.tail - store.head)
+    }
+
+    /// How many more can be kept now; without a store that is the relay's affair.
+    pub(super) fn room(&self) -> usize {
+        match &self.store {
+            None => usize::MAX,
+            // What does not fit into the front goes to the back, as a whole.
+            Some(store) if store.is_empty() => {
+                (2 * store.piece_max).saturating_sub(self.front.len()).max(store.piece_max)
+            }
+            Some(store) => store.piece_max.saturating_sub(store.back.len()),
+        }
     }
 
     /// Keeps `bytes`. Whoever calls has taken the room for it, and gives it back after.
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        let len = (self.bytes.len() + bytes.len()).next_multiple_of(PIECE);
-        if len > self.bytes.capacity() {
-            self.bytes.reserve_exact(len - self.bytes.len());
+        match &mut self.store {
+            Some(store) if !store.is_empty() || self.front.len() + bytes.len() > 2 * store.piece_max => {
+                let room = bytes.len().next_multiple_of(PIECE);
+                store.back.reserve_exact(room);
+                store.back.extend_from_slice(bytes);
+            }
+            _ => {
+                let len = (self.front.len() + bytes.len()).next_multiple_of(PIECE);
+                if len > self.front.capacity() {
+                    self.front.reserve_exact(len - self.front.len());
+                }
+                self.front.extend(bytes);
+            }
         }
-        self.bytes.extend(bytes);
         self.settle();
     }
 
-    /// The oldest, as many as are in one piece.
+    /// The oldest, as many as are in one piece; none if they are in the file.
     pub(super) fn front(&self) -> &[u8] {
-        self.bytes.as_slices().0
+        self.front.as_slices().0
     }
 
     /// The `len` oldest were taken.
     pub(super) fn pop(&mut self, len: usize) {
-        self.bytes.drain(..len);
-        if self.bytes.is_empty() {
-            self.bytes = VecDeque::new();
+        self.front.drain(..len);
+        if self.front.is_empty() {
+            self.front = VecDeque::new();
         }
         self.settle();
     }
 
+    /// Goes on with what the file is for; true if that changed what can be pushed or popped. An error means that bytes are
+    /// lost which were taken.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        let Some(store) = &mut self.store else { return Ok(false) };
+        let mut is_new = false;
+        loop {
+            let is_done = match &mut store.running {
+                None => false,
+                Some(Running::Write(task, _)) => match Pin::new(task).poll(cx) {
+                    Poll::Pending => break,
+                    Poll::Ready(written) => {
+                        store.has_written(written.map_err(io::Error::other)?, &self.books);
+                        true
+                    }
+                },
+                Some(Running::Read(task, len)) => match Pin::new(task).poll(cx) {
+                    Poll::Pending => break,
+                    Poll::Ready(read) => {
+                        let (bytes, len) = (read.map_err(io::Error::other)??, *len);
+                        store.has_read(len, &self.books)?;
+                        self.front.extend(bytes);
+                        true
+                    }
+                },
+            };
+            if is_done {
+                store.running = None;
+                is_new = true;
+            }
+            is_new |= store.shortcut(&mut self.front);
+            if !store.begin(self.front.len(), &self.books, cx) {
+                break;
+            }
+        }
+        self.settle();
+        Ok(is_new)
+    }
+
     fn settle(&mut self) {
-        let taken = self.bytes.capacity() as u64;
+        let behind = self.store.as_ref().map_or(0, |store| store.memory());
+        let taken = self.front.capacity() as u64 + behind;
         if taken > self.accounted {
-            self.account.add(taken - self.accounted);
+            self.books.memory.add(taken - self.accounted);
         } else {
-            self.account.give(self.accounted - taken);
+            self.books.memory.give(self.accounted - taken);
         }
         self.accounted = taken;
     }
 }
 
-impl Drop for Held<'_> {
+impl Store {
+    fn len(&self) -> u64 {
+        let moving = match self.running {
+            Some(Running::Write(_, len)) => len,
+            // Those are still counted in the file.
+            Some(Running::Read(..)) | None => 0,
+        };
+        self.tail - self.head + (moving + self.back.len()) as u64
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn memory(&self) -> u64 {
+        let moving = match self.running {
+            Some(Running::Write(_, len) | Running::Read(_, len)) => len,
+            None => 0,
+        };
+        (moving + self.back.capacity()) as u64
+    }
+
+    /// What was on its way to the file and need not go there: all before it has left.
+    fn shortcut(&mut self, front: &mut VecDeque<u8>) -> bool {
+        let is_next = self.running.is_none() && self.head == self.tail && !self.back.is_empty();
+        let fits = front.len() + self.back.len() <= 2 * self.piece_max;
+        if is_next && (fits || front.is_empty()) {
+            front.extend(std::mem::take(&mut self.back));
+            self.pause = None;
+        }
+        is_next && self.back.is_empty()
+    }
+
+    /// Begins to read or write, if it is time; true if it has begun.
+    fn begin(&mut self, front: usize, books: &Books, cx: &mut Context<'_>) -> bool {
+        if self.running.is_some() {
+            return false;
+        }
+        let stored = usize::try_from(self.tail - self.head).unwrap_or(usize::MAX);
+        if let Some(file) = &self.file
+            && stored > 0
+            && front < self.piece_max / 2
+        {
+            let (file, at, len) = (file.clone(), self.head, stored.min(self.piece_max));
+            self.running = Some(Running::Read(spawn_blocking(move || spool::take(&file, at, len)), len));
+            return true;
+        }
+        if self.back.len() < self.piece_max {
+            return false;
+        }
+        if let Some(pause) = &mut self.pause {
+            if pause.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+            self.pause = None;
+        }
+        let len = self.back.len();
+        if !books.spool.take(len as u64) {
+            self.pause(cx);
+            return false;
+        }
+        let (folder, file, at) = (self.folder.clone(), self.file.clone(), self.tail);
+        let bytes = std::mem::take(&mut self.back);
+        self.running = Some(Running::Write(spawn_blocking(move || folder.write(file, bytes, at)), len));
+        true
+    }
+
+    /// What did not fit stays where it was, before what has come since.
+    fn has_written(&mut self, written: Written, books: &Books) {
+        let Written { file, mut bytes, len, error } = written;
+        self.file = file.or(self.file.take());
+        self.tail += len as u64;
+        books.spool.give((bytes.len() - len) as u64);
+        if error.is_some() {
+            bytes.drain(..len);
+            bytes.append(&mut self.back);
+            self.back = bytes;
+            self.pause = Some(Box::pin(sleep(PAUSE)));
+        }
+    }
+
+    fn has_read(&mut self, len: usize, books: &Books) -> io::Result<()> {
+        self.head += len as u64;
+        books.spool.give(len as u64);
+        self.pause = None;
+        if self.head == self.tail
+            && let Some(file) = &self.file
+        {
+            (self.head, self.tail) = (0, 0);
+            spool::clear(file)?;
+        }
+        Ok(())
+    }
+
+    fn pause(&mut self, cx: &mut Context<'_>) {
+        let mut pause = Box::pin(sleep(PAUSE));
+        // To be woken at its end.
+        if pause.as_mut().poll(cx).is_pending() {
+            self.pause = Some(pause);
+        }
+    }
+}
+
+impl Drop for Held {
     fn drop(&mut self) {
-        self.account.give(self.accounted);
+        self.books.memory.give(self.accounted);
+        if let Some(store) = &self.store {
+            let writing = match store.running {
+                Some(Running::Write(_, len)) => len as u64,
+                _ => 0,
+            };
+            self.books.spool.give(store.tail - store.head + writing);
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_leave_in_the_order_in_which_they_came_and_the_memory_with_them() {
-        let account = Account::new(1 << 20);
-        let mut held = Held::new(&account);
-        let (mut next_in, mut next_out) = (0_u32, 0_u32);
-        for round in 0..200_usize {
-            let bytes: Vec<u8> = (0..round * 37)
-                .map(|_| {
-                    next_in += 1;
-                    (next_in % 251) as u8
-                })
-                .collect();
-            held.push(&bytes);
-            assert!(account.taken() >= held.len() as u64);
-            let mut left = (round * 53).min(held.len());
-            while left > 0 {
-                let front = held.front();
-                let taken = front.len().min(left);
-                for byte in &front[..taken] {
-                    next_out += 1;
-                    assert_eq!(*byte, (next_out % 251) as u8);
-                }
-                held.pop(taken);
-                left -= taken;
-            }
-        }
-        while !held.is_empty() {
-            held.pop(held.front().len());
-        }
-        assert_eq!(account.taken(), 0);
-    }
-}
+mod tests;

@@ -1,0 +1,184 @@
+//! The proxy's ways in and its limits, with the real binary on the loopback.
+
+#![cfg(target_os = "linux")]
+
+#[path = "support/proxied.rs"]
+mod proxied;
+
+use std::fs::{self, Permissions};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::thread;
+use std::time::Duration;
+
+use proxied::{Proxy, Server, Tongue, connected, noise, rest_of, server_and_client};
+use tempfile::TempDir;
+
+#[test]
+fn a_proxy_header_names_the_client_and_is_passed_on() {
+    for (version, first) in [("v1", b"PROXY TCP4 192.0.2.7 ".as_slice()), ("v2", b"\r\n\r\n\0\r\nQUIT\n\x21\x11")] {
+        let fields = format!(
+            "proxy_protocol = \"accept\"\nproxy_senders = [\"127.0.0.1\"]\nclients = [\"192.0.2.0/24\"]\nsend_proxy = \"{version}\"\n"
+        );
+        let mut proxy =
+            Proxy::start_edited(|text| text.replace("way = \"http\"\n", &format!("way = \"http\"\n{fields}")));
+        let listening = Server::new();
+        let connect = format!("CONNECT {} HTTP/1.1\r\n\r\nhello", listening.address());
+        let mut client = connected(proxy.address(Tongue::Connect));
+        client.write_all(b"PROXY TCP4 192.0.2.7 192.0.2.1 5555 80\r\n").unwrap();
+        client.write_all(connect.as_bytes()).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let got = rest_of(&mut listening.accept());
+        assert!(got.starts_with(first) && got.ends_with(b"hello"), "{version}: {got:?}");
+        // Another client than those listed, whoever speaks for it; and one that speaks for nobody.
+        let mut stranger = connected(proxy.address(Tongue::Connect));
+        stranger.write_all(b"PROXY TCP4 198.51.100.7 192.0.2.1 5555 80\r\n").unwrap();
+        stranger.write_all(connect.as_bytes()).unwrap();
+        assert!(rest_of(&mut stranger).starts_with(b"HTTP/1.1 403 "));
+        let mut plain = connected(proxy.address(Tongue::Connect));
+        plain.write_all(connect.as_bytes()).unwrap();
+        assert_eq!(plain.read(&mut [0; 1]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        proxy.signal("TERM");
+        assert_eq!(proxy.wait(), Some(0));
+    }
+}
+
+#[test]
+fn with_users_nobody_is_served_who_does_not_say_who_it_is() {
+    let place = TempDir::new().unwrap();
+    let path = place.path().join("users");
+    fs::write(&path, "ann:secret\n").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    let users = format!("users = {path:?}\n");
+    let proxy = Proxy::start_edited(|text| {
+        text.replace("way = \"http\"\n", &format!("way = \"http\"\n{users}"))
+            .replace("way = \"socks5\"\n", &format!("way = \"socks5\"\n{users}"))
+    });
+    let listening = Server::new();
+    let to = listening.address();
+    for (field, status) in [
+        ("", "407 "),
+        ("Proxy-Authorization: Basic YW5uOndyb25n\r\n", "407 "),
+        ("Proxy-Authorization: Basic YW5uOnNlY3JldA==\r\n", "200 "),
+    ] {
+        let mut client = connected(proxy.address(Tongue::Connect));
+        client.write_all(format!("CONNECT {to} HTTP/1.1\r\n{field}\r\n").as_bytes()).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        if status == "200 " {
+            drop(listening.accept());
+        }
+        let answer = String::from_utf8(rest_of(&mut client)).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{field}: {answer}");
+    }
+    let mut client = connected(proxy.address(Tongue::Socks5));
+    client.write_all(&[5, 1, 0]).unwrap();
+    assert_eq!(rest_of(&mut client), [5, 0xff]);
+    for (password, code) in [("secret", 0), ("wrong", 1)] {
+        let mut client = connected(proxy.address(Tongue::Socks5));
+        client.write_all(&[5, 1, 2]).unwrap();
+        let length = [password.len() as u8];
+        client.write_all(&[&[1, 3], b"ann".as_slice(), &length, password.as_bytes()].concat()).unwrap();
+        let mut answer = [0; 4];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, [5, 2, 1, code]);
+    }
+}
+
+#[test]
+fn with_a_store_no_sender_waits_for_a_reader_and_all_of_it_arrives() {
+    let spool = TempDir::new().unwrap();
+    fs::set_permissions(spool.path(), Permissions::from_mode(0o777)).unwrap();
+    let tables = format!("[spool]\nfolder = {:?}\nquota = \"200MB\"\n[limits]\nmemory = \"4MB\"\n", spool.path());
+    let proxy = Proxy::start_with("relay = \"store\"", &tables);
+    let (mut server, mut client) = server_and_client(&proxy, Tongue::Connect);
+    let bytes = noise(5, 60_000_000);
+    // Far beyond what sockets take; nobody reads.
+    server.write_all(&bytes).unwrap();
+    drop(server);
+    assert!(rest_of(&mut client) == bytes);
+    assert_eq!(spool.path().read_dir().unwrap().count(), 0, "files have no names");
+}
+
+#[test]
+fn a_store_that_is_full_holds_back_the_sender_and_loses_nothing() {
+    let spool = TempDir::new().unwrap();
+    fs::set_permissions(spool.path(), Permissions::from_mode(0o777)).unwrap();
+    let tables = format!("[spool]\nfolder = {:?}\nquota = \"1MB\"\n", spool.path());
+    let proxy = Proxy::start_with("relay = \"store\"", &tables);
+    let (mut server, mut client) = server_and_client(&proxy, Tongue::Connect);
+    let bytes = noise(6, 60_000_000);
+    let sent = bytes.clone();
+    let sender = thread::spawn(move || server.write_all(&sent).unwrap());
+    assert!(rest_of(&mut client) == bytes);
+    sender.join().unwrap();
+}
+
+#[test]
+fn whoever_says_nothing_is_sent_away_in_time() {
+    let proxy = Proxy::start("[limits]\nhandshake = \"200ms\"\n");
+    let mut client = connected(proxy.address(Tongue::Connect));
+    client.write_all(b"CONNECT example.org:443 HTT").unwrap();
+    assert!(rest_of(&mut client).starts_with(b"HTTP/1.1 408 "));
+    let mut client = connected(proxy.address(Tongue::Socks5));
+    assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn connections_on_which_nothing_moves_are_reset_in_time() {
+    let proxy = Proxy::start("[limits]\nidle = \"200ms\"\n");
+    let (mut server, mut client) = server_and_client(&proxy, Tongue::Connect);
+    assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_eq!(server.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_client_has_so_many_connections_and_no_more() {
+    let proxy = Proxy::start("[limits]\nconnections_per_client = 2\n");
+    let first = server_and_client(&proxy, Tongue::Connect);
+    let _second = server_and_client(&proxy, Tongue::Socks5);
+    let mut third = connected(proxy.address(Tongue::Connect));
+    let answer = String::from_utf8(rest_of(&mut third)).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("as many connections as it may"), "{answer}");
+    drop(first);
+    // The end of the first is heard of in a moment.
+    let again = (0..1_000).any(|_| {
+        let mut client = connected(proxy.address(Tongue::Connect));
+        client.write_all(b"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n").unwrap();
+        rest_of(&mut client).starts_with(b"HTTP/1.1 502 ")
+    });
+    assert!(again, "a place that comes free is given again");
+}
+
+#[test]
+fn beyond_all_connections_others_wait_for_one_to_end() {
+    let proxy = Proxy::start("[limits]\nconnections = 2\n");
+    let first = server_and_client(&proxy, Tongue::Connect);
+    let _second = server_and_client(&proxy, Tongue::Connect);
+    let mut third = connected(proxy.address(Tongue::Connect));
+    third.write_all(b"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n").unwrap();
+    third.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert_eq!(third.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    drop(first);
+    third.set_read_timeout(Some(proxied::PATIENCE)).unwrap();
+    assert!(rest_of(&mut third).starts_with(b"HTTP/1.1 502 "));
+}
+
+#[test]
+fn a_name_with_two_addresses_is_reached_at_the_one_that_answers() {
+    // `localhost` is both ::1 and 127.0.0.1 where the machine has it so; a server on either is found.
+    let proxy = Proxy::start("");
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let Ok(listening) = TcpListener::bind(address) else { continue };
+        let names = format!("localhost:{}", listening.local_addr().unwrap().port());
+        if std::net::TcpStream::connect(&names).is_err() {
+            continue;
+        }
+        drop(listening.accept());
+        let mut client = connected(proxy.address(Tongue::Connect));
+        client.write_all(format!("CONNECT {names} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
+        drop(listening.accept().unwrap());
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(rest_of(&mut client).starts_with(b"HTTP/1.1 200 "), "{address}");
+    }
+}
