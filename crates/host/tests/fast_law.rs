@@ -1,9 +1,13 @@
-//! The kernel's FAST computes what the engine's does: the arithmetic of `bpf/`, compiled for this machine and, with the
-//! feature `bpf`, run by the kernel itself, over the engine's vectors.
+//! The kernel's FAST computes what the engine's does: the arithmetic of `bpf/`, compiled for this machine, over the engine's
+//! vectors and over chance. (`fast/kernel/tests.rs` has the kernel itself run the vectors.)
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use headend_engine::cc::fast::Parameters;
+use headend_engine::cc::fast::law::{Heard, Law};
+use headend_engine::rng::Rng;
 
 const VECTORS: &str = include_str!("../../engine/src/cc/fast/vectors.csv");
 /// In the order of `enum fast_event`.
@@ -34,10 +38,10 @@ fn rows() -> Vec<Row> {
     VECTORS.lines().enumerate().skip(1).map(row).collect()
 }
 
-/// Compiles the program beside this file; `None` without a compiler.
-fn compile(folder: &Path) -> Option<std::path::PathBuf> {
+/// Compiles the program beside this file, for a test of this name; `None` without a compiler.
+fn compile(of: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = folder.join("fast_law");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fast_law_{of}"));
     let status = Command::new("cc")
         .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"])
         .arg("-I")
@@ -58,12 +62,9 @@ fn compile(folder: &Path) -> Option<std::path::PathBuf> {
     }
 }
 
-#[test]
-fn the_c_of_the_kernel_s_fast_gives_the_engine_s_windows() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let Some(program) = compile(folder) else { return };
-    let rows = rows();
-    let text: String = rows.iter().map(|row| row.given.map(|value| value.to_string()).join(" ") + "\n").collect();
+/// The windows and thresholds that the compiled program gives for these rows.
+fn answers(program: &Path, rows: &[[u64; 11]]) -> Vec<(u64, u64)> {
+    let text: String = rows.iter().map(|row| row.map(|value| value.to_string()).join(" ") + "\n").collect();
     let mut child =
         Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("what was compiled runs");
     let mut stdin = child.stdin.take().expect("it is piped");
@@ -72,10 +73,82 @@ fn the_c_of_the_kernel_s_fast_gives_the_engine_s_windows() {
     writer.join().expect("no panic").expect("it reads all");
     assert!(output.status.success(), "{}", output.status);
     let printed = String::from_utf8(output.stdout).expect("numbers");
-    let answers: Vec<&str> = printed.lines().collect();
+    let pair = |line: &str| {
+        let (cwnd, ssthresh) = line.split_once(' ').expect("two numbers");
+        (cwnd.parse().expect("a number"), ssthresh.parse().expect("a number"))
+    };
+    let answers: Vec<(u64, u64)> = printed.lines().map(pair).collect();
     assert_eq!(answers.len(), rows.len());
-    for (row, answer) in rows.iter().zip(answers) {
-        assert_eq!(answer, format!("{} {}", row.cwnd, row.ssthresh), "line {} of the vectors", row.line);
+    answers
+}
+
+#[test]
+fn the_c_of_the_kernel_s_fast_gives_the_engine_s_windows() {
+    let Some(program) = compile("vectors") else { return };
+    let rows = rows();
+    let given: Vec<[u64; 11]> = rows.iter().map(|row| row.given).collect();
+    for (row, answer) in rows.iter().zip(answers(&program, &given)) {
+        assert_eq!(answer, (row.cwnd, row.ssthresh), "line {} of the vectors", row.line);
     }
     assert!(rows.len() > 500, "{} rows", rows.len());
+}
+
+/// A number of up to so many bits, of any size alike.
+fn some(rng: &mut Rng, bits_max: u64) -> u64 {
+    let bits = rng.below(bits_max + 1);
+    1 + rng.below(1 << bits)
+}
+
+#[test]
+fn rust_and_c_agree_on_whatever_may_happen_to_a_connection() {
+    const SEED: u64 = 2_004;
+    let Some(program) = compile("chance") else { return };
+    let mut rng = Rng::named(SEED, "fast");
+    let mut given = Vec::new();
+    let mut expected = Vec::new();
+    for _ in 0..200 {
+        let parameters = Parameters {
+            alpha_packets: some(&mut rng, 20) as u32,
+            gamma_percent: 1 + rng.below(100) as u32,
+            update_rounds: 1 + rng.below(4) as u32,
+        };
+        // From loopbacks to satellites, and beyond what is taken for a round trip.
+        let base = some(&mut rng, 28);
+        let mut now_us = rng.below(1 << 50);
+        let mut law = Law::new(parameters, 1 + rng.below(100), u64::MAX);
+        for event in 0..200 {
+            now_us += rng.below(base);
+            let heard = Heard {
+                now_us,
+                rtt_us: (rng.below(10) > 0).then(|| base + rng.below(2 * base)),
+                acked: rng.below(60),
+                is_recovering: rng.below(10) == 0,
+                is_window_limited: rng.below(10) > 0,
+            };
+            let to = (some(&mut rng, 24), 1 + some(&mut rng, 24));
+            let kind = if event == 0 { 0 } else { 1 + rng.below(30).saturating_sub(26) };
+            let start = (law.cwnd, law.ssthresh);
+            match kind {
+                0 => {}
+                1 => law.on_ack(heard),
+                2 => law.halve(now_us),
+                3 => law.restart(now_us, to.0, to.1),
+                _ => law.undo(to.0.min(1 << 22), to.1),
+            }
+            let to = match kind {
+                0 => start,
+                4 => (to.0.min(1 << 22), to.1),
+                _ => to,
+            };
+            let Parameters { alpha_packets, gamma_percent, update_rounds } = parameters;
+            let [alpha, gamma, rounds] = [alpha_packets, gamma_percent, update_rounds].map(u64::from);
+            let flags = [heard.is_recovering, heard.is_window_limited].map(u64::from);
+            let rtt_us = heard.rtt_us.unwrap_or(0);
+            given.push([kind, alpha, gamma, rounds, now_us, rtt_us, heard.acked, flags[0], flags[1], to.0, to.1]);
+            expected.push((law.cwnd, law.ssthresh));
+        }
+    }
+    for (number, (answer, expected)) in answers(&program, &given).into_iter().zip(expected).enumerate() {
+        assert_eq!(answer, expected, "event {number} of seed {SEED}: {:?}", given[number]);
+    }
 }

@@ -19,6 +19,13 @@ def printed(points: list[tuple[dict[str, str], dict[str, float]]], runs: int = 2
     rows = [{**settings, "run": run, "flow": "bulk", **usual, **did} for settings, did in points for run in range(runs)]
     return {
         "flows": {name: [row[name] for row in rows] for name in rows[0]},
+        "links": {
+            **{path: [row[path] for row in rows] for path in points[0][0]},
+            "link": ["line"] * len(rows),
+            "direction": ["server->client"] * len(rows),
+            "queue_mean_packets": [20.5] * len(rows),
+            "utilisation": [0.9] * len(rows),
+        },
         "runs": [{"kept_up": kept_up}] * len(rows),
     }
 
@@ -101,6 +108,10 @@ def test_a_mean_s_interval_is_student_s():
     mean = fast.Mean.of([1.0, 2.0, 3.0])
     assert (mean.value, mean.hi - mean.value) == (2.0, pytest.approx(4.30 / 3**0.5))
     assert fast.Mean.of([5.0]) == fast.Mean(5.0, 5.0, 5.0)
+
+
+def test_what_waits_in_the_queue_does_not_count_the_packet_in_transmission(tmp_path):
+    assert loaded(tmp_path, "queue", printed([({ALPHA: "5"}, {})])).waiting == {"5": [pytest.approx(19.6)] * 2}
 
 
 def test_runs_that_did_not_keep_up_are_told(tmp_path):
