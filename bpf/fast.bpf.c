@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
  * FAST as a congestion control of Linux: fast_law.h between the kernel's events and its window.
  *
@@ -162,5 +162,5 @@ struct tcp_congestion_ops fast = {
     .undo_cwnd = fast_undo_cwnd,
 };
 
-/* The kernel takes such programs only from who offers them under the GPL too; ours are under it, MIT and Apache-2.0. */
+/* The kernel takes such programs only under a licence that goes with the GPL. MIT does, and this is the kernel's word. */
 char offered_under[] SEC("license") = "Dual MIT/GPL";

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 /* Lists the connections of a network namespace that FAST controls, whatever it is called there: a record for each. */
 #include "fast_flow.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* What FAST keeps of a connection, in the room that the kernel gives every controller (icsk_ca_priv, 104 bytes). */
 #ifndef FAST_FLOW_H
 #define FAST_FLOW_H

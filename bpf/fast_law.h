@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * FAST's arithmetic, the twin of crates/engine/src/cc/fast/law.rs: the same unsigned integers in the same steps, so that
  * the kernel's windows are the simulator's to the last packet. crates/engine/src/cc/fast/vectors.csv holds both to it, and

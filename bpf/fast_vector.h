@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* A row of the vectors, for whoever runs them: a program of the host, or the kernel itself. */
 #ifndef FAST_VECTOR_H
 #define FAST_VECTOR_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 /* FAST's arithmetic where it counts: the vectors, a row a call, computed by the kernel that is running. For tests. */
 #include "fast_vector.h"
 

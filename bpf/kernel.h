@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * What our programs know of the kernel they run in: the fields they touch, by name. The loader finds where the running
  * kernel keeps each (CO-RE), so one object serves all of them and no kernel header is needed to build it.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Takes rows of the vectors from stdin, each the fields of `struct fast_vector` but for the law, and writes the window and
  * the threshold after each. fast_law.rs compiles and runs it.

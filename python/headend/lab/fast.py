@@ -369,7 +369,10 @@ def _losses(flows: Sequence[Flow], command: str) -> FigureResult:
         command=command,
         runs=_runs(flows),
         seed=1,
-        notes=["FAST halves its window with a loss, as Reno does: it goes by delay only as long as nothing is lost."],
+        notes=[
+            "FAST halves its window with a loss, as Reno does, and regains it by up to alpha / 4 packets a round trip, "
+            "where Reno has one."
+        ],
     )
 
 
