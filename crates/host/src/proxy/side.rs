@@ -101,7 +101,7 @@ impl Side {
         let options = settings.socket;
         Side {
             name: Some(name.to_owned()),
-            congestion_control: Some(socket::kernel_name(options.congestion_control).to_owned()),
+            congestion_control: Some(options.controller().to_owned()),
             rto_min: options.rto_min.or(settings.metrics.rto_min),
             delayed_ack_max: options.delayed_ack_max,
             quick_acks: settings.metrics.quick_ack,
