@@ -2,6 +2,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from fake import FakeSimulator
 
 from headend.papers.fast import ablation, ping, throughput, windows
 from headend.papers.figure import Cell, Curve
@@ -55,6 +56,12 @@ def test_a_window_that_equation_5_forbids_is_told():
     judged = claim.judge([inside, outside])
     assert judged.verdict == "differs"
     assert "alpha 3" in judged.reason
+
+
+def test_a_line_without_chance_is_run_once_and_the_others_as_often_as_the_edition_says():
+    simulate = FakeSimulator()
+    Runner(paper="fast", edition="quick", simulate=simulate).curves(throughput.FIG4)
+    assert {call["scenario"]: call["runs"] for call in simulate.calls} == {"simple": 1, "docsis": 10}
 
 
 def test_an_idle_modem_takes_a_cycle_and_a_busy_moment_another():
