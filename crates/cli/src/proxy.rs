@@ -104,6 +104,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Sinks { say: Box::new(|message| eprintln!("{message}")), line: Box::new(move |line| lines.write(line)) };
     let proxy = Proxy::start(config, sinks).map_err(|refusal| failure(arguments.config.as_deref(), refusal))?;
     report(&proxy);
+    if let Some(file) = &arguments.config
+        && let Err(failure) = file::read(file)
+    {
+        let why = failure.message().unwrap_or_default();
+        eprintln!(
+            "{why}\nA SIGHUP cannot read the file again: make it readable for the user that the proxy has become."
+        );
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Failed(format!("signals cannot be received: {error}")))?;
     runtime.block_on(serve(proxy, arguments.config.as_deref()))

@@ -47,7 +47,7 @@ pub(crate) fn towards(server: SocketAddr, side: &Side, source: Option<SocketAddr
         transparent(&socket, server)?;
         socket.set_reuse_address(true)?;
         // The port is left to the kernel: the client's own may still be in use towards this server.
-        socket::set(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
+        let _ = socket::set(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1);
         socket.bind(&SocketAddr::new(source.ip(), 0).into())?;
     }
     Ok(socket)

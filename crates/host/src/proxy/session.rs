@@ -97,6 +97,8 @@ impl Session {
                     farewell(&mut local.stream, &answer).await;
                     local.is_over = true;
                 }
+                // Whoever closed without a word needs no reset.
+                local.is_over |= matches!(&ending, Ending::Gone(error) if error.kind() == io::ErrorKind::UnexpectedEof);
                 return ending;
             }
         };
