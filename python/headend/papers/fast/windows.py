@@ -259,12 +259,18 @@ def on_plateau(found: Sequence[Rest]) -> list[Rest]:
 
 def _plateau(found: Sequence[Rest]) -> list[Criterion]:
     rtts = [rest.rtt_ms for rest in on_plateau(found)]
+    # What the paper reads off Figure 5: the round trip that throughput and window stand for.
+    over = [rest.window * MSS * 8e-3 / rest.rate_mbps for rest in on_plateau(found)]
     base = min(rest.base_ms for rest in found)
     return [
         criterion("least mean round trip, windows 20 to 37", "145", Estimate.exact(min(rtts)), PLATEAU_MS, unit="ms"),
         criterion("largest", "145", Estimate.exact(max(rtts)), PLATEAU_MS, unit="ms"),
         criterion(
             "mean over those windows", "145", Estimate.exact(float(np.mean(rtts))), PLATEAU_MS, unit="ms", judged=False
+        ),
+        *(
+            criterion(f"{which} window / throughput", "145", Estimate.exact(ms), PLATEAU_MS, unit="ms", judged=False)
+            for which, ms in (("least", min(over)), ("largest", max(over)))
         ),
         criterion(
             "smallest window at rest that fills the link",
@@ -281,8 +287,8 @@ def _plateau_reason(found: Sequence[Rest], _: Sequence[Criterion]) -> str:
     points = sorted({(round(rest.window), round(rest.rtt_ms)) for rest in on_plateau(found)})
     rows = ", ".join(f"{window}: {rtt}" for window, rtt in points)
     return (
-        f"Mean round trip [ms] by window: {rows}. Packets take 8 or 9 entries of the calendars, 128 or 144 ms; the "
-        "larger the window, the more of them take 9."
+        f"Mean round trip [ms] by window: {rows}. Packets take 8 or 9 entries of the calendars, 128 or 144 ms. "
+        "Of an odd window one packet waits to be acknowledged with the next, which parts the pairs of a batch."
     )
 
 
