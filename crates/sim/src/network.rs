@@ -330,7 +330,8 @@ impl<H: Node, P: Node> Node for Network<H, P> {
 #[derive(Debug)]
 pub(crate) struct Topology {
     /// For each node, the nodes at the far ends of its links, in the order of the file: port k leads along the k-th.
-    neighbours: Vec<Vec<usize>>,
+    /// Each with whether routes lead there.
+    neighbours: Vec<Vec<(usize, bool)>>,
     passes_on: Vec<bool>,
 }
 
@@ -339,8 +340,8 @@ impl Topology {
         let mut neighbours = vec![Vec::new(); scenario.nodes.len()];
         for link in &scenario.links {
             let [a, b] = link.between;
-            neighbours[a].push(b);
-            neighbours[b].push(a);
+            neighbours[a].push((b, true));
+            neighbours[b].push((a, !link.one_way));
         }
         let passes_on = scenario.nodes.iter().map(|node| !matches!(node.kind, NodeKind::Host { .. })).collect();
         Topology { neighbours, passes_on }
@@ -355,8 +356,8 @@ impl Topology {
             if at != node && !self.passes_on[at] {
                 continue;
             }
-            for (port, &next) in self.neighbours[at].iter().enumerate() {
-                if next != node && routes[next].is_none() {
+            for (port, &(next, leads)) in self.neighbours[at].iter().enumerate() {
+                if leads && next != node && routes[next].is_none() {
                     routes[next] = first.or(Some(Port(port as u16)));
                     reached.push_back((next, routes[next]));
                 }
@@ -372,7 +373,7 @@ impl Topology {
         while at != to
             && let Some(port) = self.routes(at)[to]
         {
-            at = self.neighbours[at][usize::from(port.0)];
+            at = self.neighbours[at][usize::from(port.0)].0;
             path.push(at);
         }
         path

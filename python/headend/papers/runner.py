@@ -22,7 +22,7 @@ class Simulate(Protocol):
 
     def __call__(
         self,
-        scenario: Path,
+        scenario: Path | Mapping[str, Any],
         *,
         set: Settings,  # noqa: A002 - named as in headend.run
         sweep: Mapping[str, Sequence[Any]],
@@ -137,13 +137,13 @@ class Runner:
         self._say(label, 1, 1)
         return result
 
-    def tables(self, scenario: str, settings: Settings, label: str, runs: int) -> Result:
-        """All tables of the runs of one point; what the file sweeps stays at its setting, or at its first value."""
-        path = self.path(scenario)
+    def tables(self, scenario: str | Mapping[str, Any], settings: Settings, label: str, runs: int) -> Result:
+        """All tables of the runs of one point, of a file that sweeps nothing or of a scenario made from one."""
         self._say(label, 0, runs)
         return self.simulate(
-            path,
-            **_pinned(path, settings),
+            self.path(scenario) if isinstance(scenario, str) else scenario,
+            set=settings,
+            sweep={},
             runs=runs,
             seed=self.seed,
             threads=self.threads,

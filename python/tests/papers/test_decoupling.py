@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from headend.papers.decoupling import equations, trunks
+from headend.papers.decoupling import equations, ring, trunks
 from headend.papers.runner import Runner
 
 SHORT = {"duration": "30s"}
@@ -52,3 +52,23 @@ def test_equations_are_shown_and_judged_without_a_simulation():
     figure = equations.EQUATIONS.produce(Runner(paper="decoupling", simulate=None))
     assert [claim.verdict for claim in figure.claims] == ["reproduced"]
     assert "38.4 kbit/s" in figure.text
+
+
+def test_a_case_of_the_ring_has_its_flows_and_no_others():
+    alone, trunks_case = ring.TT3A.cases[0].scenario(), ring.TT3A.cases[2].scenario()
+    assert list(alone["flows"]) == ["small"]
+    assert alone["circuits"] == {}
+    assert all(link["queue"] == "50 packets" for link in alone["links"].values())
+    assert list(trunks_case["circuits"]) == ["small", "greedy"]
+    assert trunks_case["links"]["r2r1"]["queue"]["model"] == "header-drop"
+    assert ring.TT3C.cases[2].scenario()["flows"]["many"]["count"] == 45
+
+
+def test_trunks_protect_small_transfers_on_the_ring():
+    runner = Runner(paper="decoupling")
+    results = {case.name: ring.TT3A._run(runner, case, 1) for case in ring.TT3A.cases[:3]}
+    alone, greedy, protected = (ring.small_kbytes(results[name])[0] for name in ("(a)", "(b)", "(c)"))
+    assert greedy < 0.2 * alone
+    assert protected > 0.4 * alone
+    assert ring.user_drops(results) == 0, "no router drops a packet of a trunk's users"
+    assert ring.delays_ms(results["(c)"]).max() < 20_000

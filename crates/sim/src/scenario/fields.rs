@@ -275,6 +275,13 @@ const LINK_FIELDS: &[Field] = &[
          table also some of what would.",
     ),
     field_of(PLAIN, "loss", Kind::Loss, Is("0%"), "Packets lost on the medium, after service."),
+    field_of(
+        PLAIN,
+        "one_way",
+        Kind::Flag,
+        Is("false"),
+        "Routes lead over it only from the first node to the second, as on a ring whose packets all go round one way.",
+    ),
     field_of(PLAIN, "back", Kind::Table(&BACK), Is("{}"), "What differs from the second node to the first."),
     field_of(CABLE, "down", Kind::Table(&CHANNEL), Required, "The downstream channel, headend to modem."),
     field_of(CABLE, "up", Kind::Table(&CHANNEL), Required, "The upstream channel, modem to headend."),

@@ -63,6 +63,8 @@ pub struct Link {
     pub name: String,
     /// Indices into [`Scenario::nodes`](super::Scenario::nodes), as the file gives them.
     pub between: [usize; 2],
+    /// Routes lead over it only from the first node to the second.
+    pub one_way: bool,
     /// What carries the packets.
     pub kind: LinkKind,
 }

@@ -408,7 +408,8 @@ impl<'a> Reader<'a> {
                 LinkKind::Plain { there, back }
             }
         };
-        Link { name: name.to_owned(), between, kind }
+        let one_way = matches!(kind, LinkKind::Plain { .. }) && section.setting("one_way").flag();
+        Link { name: name.to_owned(), between, one_way, kind }
     }
 
     fn between(&self, section: &Section<'_>, names: &Names<'_>) -> [usize; 2] {

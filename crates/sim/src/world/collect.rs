@@ -120,7 +120,10 @@ impl World {
     /// A row for each connection, the one under way included.
     fn request_rows(&self, instance: &Instance, end: Time) -> Vec<FlowRow> {
         let (server, client) = (self.end(instance.sender), self.end(instance.receiver));
-        conserve_bytes(instance, server, client, None);
+        // One may have begun anew when the other has not.
+        if server.past().len() == client.past().len() {
+            conserve_bytes(instance, server, client, None);
+        }
         let served = server.past();
         let row = |number: usize, past: &Past| {
             let counters = served.get(number).map(|served| served.counters).unwrap_or_default();

@@ -40,7 +40,7 @@ fn direction(rate: Rate, delay_ms: u64, loss: LossSpec) -> Direction {
 }
 
 fn link(name: &str, between: [usize; 2], there: Direction, back: Direction) -> LinkSpec {
-    LinkSpec { name: name.into(), between, kind: LinkKind::Plain { there, back } }
+    LinkSpec { name: name.into(), between, one_way: false, kind: LinkKind::Plain { there, back } }
 }
 
 fn wire(name: &str, between: [usize; 2]) -> LinkSpec {
@@ -125,7 +125,7 @@ fn the_cable_is_the_path_of_its_four_links() {
         modem_buffer: QueueSpec::Unlimited,
         lan: Rate::mbit(10),
     });
-    cable.links = vec![LinkSpec { name: "cable".into(), between: [0, 1], kind }];
+    cable.links = vec![LinkSpec { name: "cable".into(), between: [0, 1], one_way: false, kind }];
     cable.flows[0].to = 1;
     let (outcome, _) = run(&cable, 0, false);
     assert_eq!(outcome.flows[0], of_links);

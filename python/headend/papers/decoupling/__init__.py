@@ -1,10 +1,17 @@
 """S.-Y. Wang, "Decoupling Control From Data for TCP Congestion Control", PhD thesis, 1999."""
 
-from headend.papers.decoupling import equations, trunks
+from headend.papers.decoupling import equations, ring, trunks
 from headend.papers.figure import Study
 
 TITLE = "Decoupling Control From Data for TCP Congestion Control"
 PAPER = "S.-Y. Wang, PhD thesis, Harvard University, 1999"
 
-FIGURES: tuple[Study, ...] = (trunks.OVERHEAD, trunks.TT1A, trunks.TT1B, trunks.TT1C, equations.EQUATIONS)
+FIGURES: tuple[Study, ...] = (
+    trunks.OVERHEAD,
+    trunks.TT1A,
+    trunks.TT1B,
+    trunks.TT1C,
+    *ring.FIGURES,
+    equations.EQUATIONS,
+)
 """In the order of the thesis."""

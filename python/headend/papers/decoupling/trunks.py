@@ -190,8 +190,8 @@ TT1A = TrunkFigure(
             id="decoupling.tt1a",
             measure=_shares((400, 200), (800, 400)),
             reason=_shares_reason,
-            tolerance="Within 3% of the guarantee and the share of the rest, mean over runs. Beside it, the least second "
-            "of a run, the first not counted, where packets arrive: a queue that grows in that second holds some back.",
+            tolerance="Within 3% of the guarantee and the share of the rest, mean over runs. Beside it, the least "
+            "second of a run, the first not counted, where packets arrive: a queue that grows holds some back.",
         )
     ],
     notes=[
@@ -245,8 +245,8 @@ def _lossless_reason(tables: Tables, _: Sequence[Criterion]) -> str:
     return (
         f"{lost:.3g} users' packets of a run are lost, all while eight TCPs leave slow start at once: equation (2) "
         f"does not count that a TCP sends its window once more before it hears of a loss. After ten seconds no sample "
-        f"is above {settled:.0f} B. With TCPs that leave slow start at alpha packets, as BSD's do that remember the path, "
-        f"the largest occupancy is {most:.0f} B."
+        f"is above {settled:.0f} B. With TCPs that leave slow start at alpha packets, as BSD's do that remember the "
+        f"path, the largest occupancy is {most:.0f} B."
     )
 
 

@@ -166,3 +166,31 @@ fn a_circuit_whose_ends_are_not_joined_is_refused() {
     assert!(matches!(&error, Error::NoCircuit { circuit, .. } if circuit == "trunk1"), "{error}");
     assert_eq!(error.to_string(), "circuits.trunk1: no links lead from b to f through routers alone");
 }
+
+#[test]
+fn on_a_ring_that_goes_one_way_an_answer_goes_all_the_way_round() {
+    let text = r#"
+        duration = "1s"
+        [nodes.a]
+        [nodes.c]
+        [nodes.r1]
+        kind = "router"
+        [nodes.r2]
+        kind = "router"
+        [nodes.r3]
+        kind = "router"
+        [links]
+        a1 = { between = ["a", "r1"], rate = "10Mbit/s" }
+        c2 = { between = ["c", "r2"], rate = "10Mbit/s" }
+        r12 = { between = ["r1", "r2"], rate = "10Mbit/s", one_way = true }
+        r23 = { between = ["r2", "r3"], rate = "10Mbit/s", one_way = true }
+        r31 = { between = ["r3", "r1"], rate = "10Mbit/s", one_way = true }
+        [flows.f]
+        from = "a"
+        to = "c"
+    "#;
+    let outcome = run_with(text, &[]);
+    let passed = |direction: &str| outcome.links.iter().find(|link| &*link.direction == direction).unwrap().delivered;
+    assert!(passed("r1->r2") > 100 && passed("r2->r3") > 50 && passed("r3->r1") > 50);
+    assert_eq!([passed("r2->r1"), passed("r3->r2"), passed("r1->r3")], [0, 0, 0]);
+}
