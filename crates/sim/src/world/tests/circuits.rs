@@ -194,3 +194,74 @@ fn on_a_ring_that_goes_one_way_an_answer_goes_all_the_way_round() {
     assert!(passed("r1->r2") > 100 && passed("r2->r3") > 50 && passed("r3->r1") > 50);
     assert_eq!([passed("r2->r1"), passed("r3->r2"), passed("r1->r3")], [0, 0, 0]);
 }
+
+/// The share of a circuit of four control TCPs in what it and four Reno flows get of a link with this queue: one for each
+/// seed.
+fn shares(queue: &str, seeds: u64) -> Vec<f64> {
+    let text = r#"
+        duration = "100s"
+        [nodes]
+        a = {}
+        c = {}
+        b = { personality = "bsd-reno-1996" }
+        d = { personality = "bsd-reno-1996" }
+        e = { kind = "router" }
+        r = { kind = "router" }
+        f = { kind = "router" }
+        [links]
+        ae = { between = ["a", "e"], rate = "100Mbit/s" }
+        er = { between = ["e", "r"], rate = "100Mbit/s", delay = "1ms" }
+        br = { between = ["b", "r"], rate = "100Mbit/s", delay = "1ms" }
+        core = { between = ["r", "f"], rate = "10Mbit/s", delay = "20ms" }
+        fc = { between = ["f", "c"], rate = "100Mbit/s" }
+        fd = { between = ["f", "d"], rate = "100Mbit/s" }
+        [circuits.circuit]
+        from = "e"
+        to = "f"
+        flows = ["user"]
+        controls = 4
+        personality = "bsd-reno-1996"
+        tcp = { timestamps = true, era = "bsd-4.4" }
+        [flows]
+        user = { kind = "datagrams", from = "a", to = "c", rate = "20Mbit/s" }
+        reno = { from = "b", to = "d", count = 4, stagger = "1s" }
+    "#;
+    let tcp =
+        r#"{ era = "bsd-4.4", timestamps = true, receive_buffer = "1MB", send_buffer = "1MB", window_scaling = true }"#;
+    let share = |seed: u64| {
+        let settings =
+            [("seed", &*seed.to_string()), ("nodes.b.tcp", tcp), ("nodes.d.tcp", tcp), ("links.core.queue", queue)];
+        let outcome = run_with(text, &settings);
+        let bytes = |name: &str| -> u64 {
+            outcome.flows.iter().filter(|flow| flow.flow == name).map(|flow| flow.wire_bytes).sum()
+        };
+        let circuit = bytes("user") + 52 * outcome.circuits[0].headers;
+        circuit as f64 / (circuit + bytes("reno")) as f64
+    };
+    (1..=seeds).map(share).collect()
+}
+
+fn mean(shares: &[f64]) -> f64 {
+    shares.iter().sum::<f64>() / shares.len() as f64
+}
+
+#[test]
+fn a_circuit_of_n_control_tcps_shares_a_decoupling_router_with_n_reno_flows_evenly_at_every_seed() {
+    let shares = shares(r#"{ model = "header-drop", headers = 64, unmarked = "header" }"#, 20);
+    assert!((mean(&shares) - 0.5).abs() < 0.025, "{shares:?}");
+    assert!(shares.iter().all(|share| (0.45..0.55).contains(share)), "within a tenth of half: {shares:?}");
+}
+
+#[test]
+fn through_red_a_circuit_gets_no_more_than_reno_and_little_less() {
+    let shares = shares(r#"{ model = "red", min = 10, max = 30, max_chance = "10%", buffer = "100 packets" }"#, 5);
+    assert!((0.43..0.51).contains(&mean(&shares)), "{shares:?}");
+}
+
+#[test]
+fn through_a_tail_that_drops_it_matters_what_the_queue_counts() {
+    // A header comes right behind its data: in packets it finds the place taken, in bytes it finds one where they do not.
+    let (packets, bytes) = (shares("60 packets", 3), shares("90KB", 3));
+    assert!(mean(&packets) < 0.3, "a router that counts packets takes headers more often than data: {packets:?}");
+    assert!(mean(&bytes) > 0.6, "one that counts bytes spares them: {bytes:?}");
+}
