@@ -103,15 +103,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let sinks =
         Sinks { say: Box::new(|message| eprintln!("{message}")), line: Box::new(move |line| lines.write(line)) };
     let proxy = Proxy::start(config, sinks).map_err(|refusal| failure(arguments.config.as_deref(), refusal))?;
-    report(&proxy);
-    if let Some(file) = &arguments.config
-        && let Err(failure) = file::read(file)
-    {
-        let why = failure.message().unwrap_or_default();
-        eprintln!(
-            "{why}\nA SIGHUP cannot read the file again: make it readable for the user that the proxy has become."
-        );
-    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Failed(format!("signals cannot be received: {error}")))?;
     runtime.block_on(serve(proxy, arguments.config.as_deref()))
@@ -122,6 +113,16 @@ async fn serve(mut proxy: Proxy, file: Option<&Path>) -> Result<(), Failure> {
     let mut reload = receive(SignalKind::hangup())?;
     let mut terminate = receive(SignalKind::terminate())?;
     let mut interrupt = receive(SignalKind::interrupt())?;
+    // Only now: whoever reads that it listens may send a signal at once, and one that nobody waits for would end it.
+    report(&proxy);
+    if let Some(file) = file
+        && let Err(failure) = file::read(file)
+    {
+        let why = failure.message().unwrap_or_default();
+        eprintln!(
+            "{why}\nA SIGHUP cannot read the file again: make it readable for the user that the proxy has become."
+        );
+    }
     loop {
         tokio::select! {
             _ = reload.recv() => match file {
