@@ -58,8 +58,16 @@ bench-lab: bench-packages ## as root: how exact and how fast the emulator is, be
 bench-docsis: build-packages ## cable modems that contend, beside theory, and what 500 of them cost
 	@cargo bench --quiet --locked -p headend-engine --bench docsis
 
+.PHONY: conform
+conform: conform-packages build-packages $(TARGET)/release/headend ## 10,000 schedules through our proxy in each way in, and through others; as root the transparent way as well
+	@python3 bench/conform.py --binary $(TARGET)/release/headend --out $(OUT)/conform.json
+
+.PHONY: bench-proxy
+bench-proxy: conform-packages build-packages $(TARGET)/release/headend ## as root: our proxy's throughput, CPU, latency and memory, beside HAProxy's
+	@python3 bench/proxy.py --binary $(TARGET)/release/headend --out $(OUT)/bench-proxy.json
+
 .PHONY: fuzz
-fuzz: ## fuzz the reader of scenarios and the TCP for FUZZ_SECONDS each (60); needs a nightly compiler
+fuzz: ## fuzz the reader of scenarios, the TCP and the readers of a proxy's clients for FUZZ_SECONDS each (60); needs a nightly compiler
 	@scripts/fuzz
 
 .PHONY: lab
@@ -89,9 +97,9 @@ clean: ## remove everything that was built, set up or written
 
 # ---- set-up, none of which does anything a second time
 
-.PHONY: native build-packages test-packages bench-packages
+.PHONY: native build-packages test-packages bench-packages conform-packages
 native: build-packages $(TARGET)/release/headend $(VENV)/.native
-build-packages test-packages bench-packages:
+build-packages test-packages bench-packages conform-packages:
 	@scripts/system-packages $(@:-packages=)
 
 $(TARGET)/release/headend: $(RUST) $(TARGET)/.features | build-packages

@@ -44,6 +44,8 @@ pub(super) struct Outcome {
 const HELD_AFTER: Duration = Duration::from_millis(300);
 /// Bytes of one write(2) at most.
 const WRITE_BYTES_MAX: usize = 256 * 1024;
+/// So many reads and writes of an end come one after the other.
+const OPERATIONS_MAX: u32 = 8;
 /// Of a write while it waits to be held back, or to fail.
 const FLOOD_BYTES: usize = 64 * 1024;
 
@@ -78,6 +80,7 @@ pub(super) async fn play(
         write_error: Cell::new(None),
         at: Cell::new("its begin"),
         not_held: Cell::new(None),
+        operations: Cell::new(0),
         changed: Notify::new(),
     };
     exchange.note_sent(end, early);
@@ -119,6 +122,7 @@ struct Player<'a> {
     /// What the writer is at.
     at: Cell<&'static str>,
     not_held: Cell<Option<u64>>,
+    operations: Cell<u32>,
     /// The reader got on.
     changed: Notify,
 }
@@ -166,6 +170,7 @@ impl Player<'_> {
                 Ok(0) => self.arrival.set(Arrival::Clean),
                 Ok(bytes) => {
                     self.take(&buffer[..bytes]);
+                    self.give_way().await;
                     if !reading.pause.is_zero() {
                         time::sleep(reading.pause).await;
                     }
@@ -274,12 +279,22 @@ impl Player<'_> {
                     self.sent.set(self.sent.get() + written as u64);
                     self.exchange.note_sent(self.end, written);
                     rest = &rest[written..];
+                    self.give_way().await;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(())
+    }
+
+    /// A socket that is always ready keeps its task running: the other tasks of the thread, and the other half of this
+    /// one, have their turn only if it is given.
+    async fn give_way(&self) {
+        self.operations.set(self.operations.get() + 1);
+        if self.operations.get() % OPERATIONS_MAX == 0 {
+            tokio::task::yield_now().await;
+        }
     }
 
     async fn until(&self, is_so: impl Fn() -> bool) {

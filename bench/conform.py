@@ -1,0 +1,329 @@
+"""What `headend conform` finds in headend's proxy, in each way in, and in the proxies of Debian.
+
+Every proxy runs on this machine with a small configuration of its own, and ends with this script. The transparent way
+takes root: the proxy stands in a namespace between those of the client and of the server, with the rules of
+`headend proxy rules`. A proxy that is not installed is left out, and that is said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+MODULES = Path("/usr/lib/nginx/modules")
+PATIENCE_S = 10.0
+CLIENT, ROUTER, SERVER = (f"headend-conform-{os.getpid()}-{name}" for name in ("pc", "router", "server"))
+CLIENT_ADDRESS, SERVER_ADDRESS = "10.83.1.2", "10.83.2.2"
+TRANSPARENT_PORT = 3129
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A proxy: how it is started at a port, and how `headend conform` comes in."""
+
+    name: str
+    way: str
+    package: str
+    program: str
+    command: Callable[[Path, int, int], list[str]]
+    """From a folder for its files, its port, and the port of the one server in the way `forward`."""
+    is_ours: bool = False
+
+
+@dataclass
+class Ports:
+    """Ports of 127.0.0.1 that nobody has at the moment."""
+
+    taken: set[int] = field(default_factory=set)
+
+    def free(self) -> int:
+        """One that no earlier call has given."""
+        while True:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = int(probe.getsockname()[1])
+            if port not in self.taken:
+                self.taken.add(port)
+                return port
+
+
+def haproxy(folder: Path, port: int, server: int) -> list[str]:
+    """TCP mode; long time-outs, so that it is the tool that judges what is stuck."""
+    config = folder / "haproxy.cfg"
+    times = "\n".join(f"  timeout {what} 60s" for what in ("client", "server", "client-fin", "server-fin", "tunnel"))
+    config.write_text(
+        f"global\n  maxconn 4000\ndefaults\n  mode tcp\n  timeout connect 5s\n{times}\n"
+        f"listen all\n  bind 127.0.0.1:{port}\n  server one 127.0.0.1:{server}\n"
+    )
+    return ["haproxy", "-db", "-f", str(config)]
+
+
+def nginx(folder: Path, port: int, server: int) -> list[str]:
+    """The stream module."""
+    config = folder / "nginx.conf"
+    config.write_text(
+        f"load_module {MODULES}/ngx_stream_module.so;\ndaemon off;\npid {folder}/nginx.pid;\n"
+        f"error_log {folder}/nginx.log;\nworker_processes 1;\nevents {{ worker_connections 8000; }}\n"
+        f"stream {{ server {{ listen 127.0.0.1:{port}; proxy_pass 127.0.0.1:{server}; }} }}\n"
+    )
+    return ["nginx", "-c", str(config), "-e", f"{folder}/nginx.log"]
+
+
+def tinyproxy(folder: Path, port: int, _server: int) -> list[str]:
+    """CONNECT to any port."""
+    config = folder / "tinyproxy.conf"
+    config.write_text(f"Port {port}\nListen 127.0.0.1\nTimeout 60\nMaxClients 1000\nAllow 127.0.0.1\n")
+    return ["tinyproxy", "-d", "-c", str(config)]
+
+
+def microsocks(_folder: Path, port: int, _server: int) -> list[str]:
+    """SOCKS5 without users."""
+    return ["microsocks", "-i", "127.0.0.1", "-p", str(port)]
+
+
+def dante(folder: Path, port: int, _server: int) -> list[str]:
+    """SOCKS5 without users."""
+    config = folder / "danted.conf"
+    everybody = "{ from: 0.0.0.0/0 to: 0.0.0.0/0 }"
+    config.write_text(
+        f"logoutput: {folder}/danted.log\ninternal: 127.0.0.1 port = {port}\nexternal: lo\nsocksmethod: none\n"
+        f"clientmethod: none\nuser.unprivileged: nobody\nclient pass {everybody}\nsocks pass {everybody}\n"
+    )
+    return ["danted", "-f", str(config), "-p", f"{folder}/danted.pid"]
+
+
+def headend(binary: Path, way: str) -> Callable[[Path, int, int], list[str]]:
+    """Our own, allowed to connect to this machine."""
+
+    def command(_folder: Path, port: int, server: int) -> list[str]:
+        to = ["--to", f"127.0.0.1:{server}"] if way == "forward" else []
+        address = f"127.0.0.1:{port}"
+        return [str(binary), "proxy", "--listen", address, "--way", way, "--allow", "127.0.0.0/8", *to]
+
+    return command
+
+
+def peers(binary: Path) -> list[Peer]:
+    """All proxies, ours first."""
+    ours = [Peer("headend", way, "", str(binary), headend(binary, way), True) for way in ("http", "socks5", "forward")]
+    return [
+        *ours,
+        Peer("HAProxy", "forward", "haproxy", "haproxy", haproxy),
+        Peer("nginx stream", "forward", "libnginx-mod-stream", "nginx", nginx),
+        Peer("tinyproxy", "http", "tinyproxy", "tinyproxy", tinyproxy),
+        Peer("microsocks", "socks5", "microsocks", "microsocks", microsocks),
+        Peer("Dante", "socks5", "dante-server", "danted", dante),
+    ]
+
+
+def is_installed(peer: Peer) -> bool:
+    """Whether it can be run."""
+    has_module = peer.program != "nginx" or (MODULES / "ngx_stream_module.so").exists()
+    return has_module and shutil.which(peer.program, path=PATH) is not None
+
+
+@contextmanager
+def running(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The program, for as long as the block lasts."""
+    environment = {**os.environ, "PATH": PATH}
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
+        )
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Until something listens at the port."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end and process.poll() is None:
+        listening = subprocess.run(["ss", "-Hltn", f"sport = :{port}"], capture_output=True, text=True, check=True)
+        if listening.stdout:
+            return
+        time.sleep(0.05)
+    sys.exit(f"{process.args!r} does not listen at port {port}; it said:\n{log.read_text(errors='replace')}")
+
+
+def conform(binary: Path, arguments: Sequence[str], options: argparse.Namespace) -> dict[str, object]:
+    """The matrix of one proxy."""
+    common = ["--schedules", str(options.schedules), "--seed", str(options.seed), "--format", "json", "--quiet"]
+    command = [str(binary), "conform", *arguments, *common, "--time-limit", options.time_limit]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not done.stdout:
+        sys.exit(f"{' '.join(command)}: {done.stderr}")
+    matrix: dict[str, object] = json.loads(done.stdout)
+    matrix["command"] = " ".join(["headend", *command[1:]])
+    return matrix
+
+
+def run_peer(peer: Peer, binary: Path, options: argparse.Namespace) -> dict[str, object]:
+    """Starts a proxy, and what `headend conform` says of it."""
+    ports = Ports()
+    port, server = ports.free(), ports.free()
+    with tempfile.TemporaryDirectory(prefix="headend-conform-") as name:
+        folder = Path(name)
+        # Some become another user before they write.
+        folder.chmod(0o777)
+        log = folder / "output"
+        with running(peer.command(folder, port, server), log) as process:
+            wait_for(port, process, log)
+            origin = f"127.0.0.1:{server}" if peer.way == "forward" else "127.0.0.1"
+            return conform(binary, [f"127.0.0.1:{port}", "--way", peer.way, "--origin-address", origin], options)
+
+
+def ip(words: str) -> None:
+    """Runs `ip` with these words."""
+    subprocess.run(["ip", *words.split()], check=True)
+
+
+@contextmanager
+def path() -> Iterator[None]:
+    """Three namespaces: the one in the middle forwards between the other two."""
+    with ExitStack() as stack:
+        for name in (CLIENT, ROUTER, SERVER):
+            ip(f"netns add {name}")
+            stack.callback(ip, f"netns del {name}")
+            ip(f"-n {name} link set lo up")
+        for end, side, address in ((CLIENT, "lan", CLIENT_ADDRESS), (SERVER, "wan", SERVER_ADDRESS)):
+            network = address.rsplit(".", 1)[0]
+            ip(f"-n {ROUTER} link add {side} type veth peer name eth netns {end}")
+            ip(f"-n {ROUTER} address add {network}.1/24 dev {side}")
+            ip(f"-n {ROUTER} link set {side} up")
+            ip(f"-n {end} address add {address}/24 dev eth")
+            ip(f"-n {end} link set eth up")
+            ip(f"-n {end} route add default via {network}.1")
+        subprocess.run(["ip", "netns", "exec", ROUTER, "sysctl", "-qw", "net.ipv4.ip_forward=1"], check=True)
+        yield
+
+
+def run_transparent(binary: Path, options: argparse.Namespace, keep: bool) -> dict[str, object]:
+    """Our proxy on the path between two namespaces."""
+    with path(), tempfile.TemporaryDirectory(prefix="headend-conform-") as name:
+        config = Path(name) / "proxy.toml"
+        config.write_text(
+            f'log = "connections"\n[[listen]]\naddress = "127.0.0.1:{TRANSPARENT_PORT}"\nway = "transparent"\n'
+            f'clients = ["10.83.1.0/24"]\nkeep_client_address = {str(keep).lower()}\n'
+        )
+        inside = ["ip", "netns", "exec", ROUTER, str(binary.resolve()), "proxy"]
+        rules = ["--listener", f"127.0.0.1:{TRANSPARENT_PORT}", "--interface", "lan"]
+        subprocess.run([*inside, "rules", "apply", *rules], check=True)
+        log = Path(name) / "output"
+        ends = ["--client-namespace", CLIENT, "--origin-namespace", SERVER, "--origin-address", SERVER_ADDRESS]
+        with running([*inside, "--config", str(config)], log) as process:
+            end = time.monotonic() + PATIENCE_S
+            while str(TRANSPARENT_PORT) not in log.read_text() and time.monotonic() < end:
+                time.sleep(0.05)
+            if process.poll() is not None:
+                sys.exit(f"the transparent proxy ended: {log.read_text()}")
+            matrix = conform(binary, ["--way", "transparent", *ends], options)
+        # Nothing in the matrix would tell if the packets had gone past the proxy.
+        through = log.read_text(errors="replace").count(f"client={CLIENT_ADDRESS}")
+        if not through:
+            sys.exit(f"no connection went through the transparent proxy; it said:\n{log.read_text()[-2_000:]}")
+        matrix["connections_through_proxy"] = through
+        return matrix
+
+
+def cell(row: dict[str, object]) -> str:
+    """How one proxy does in one behaviour."""
+    passed, failed, absent = (int(str(row[name])) for name in ("passed", "failed", "not_applicable"))
+    if absent:
+        return "n/a"
+    return "ok" if failed == 0 else f"{failed} of {passed + failed}"
+
+
+def table(matrices: dict[str, dict[str, object]]) -> str:
+    """Behaviours by proxies, as Markdown."""
+    lines = ["| behaviour | " + " | ".join(matrices) + " |", "|---" * (len(matrices) + 1) + "|"]
+    rows: dict[str, dict[str, str]] = {}
+    for name, matrix in matrices.items():
+        behaviours = matrix["behaviours"]
+        assert isinstance(behaviours, list)
+        for row in behaviours:
+            rows.setdefault(str(row["name"]), {})[name] = cell(row)
+    for behaviour, cells in rows.items():
+        lines.append(f"| `{behaviour}` | " + " | ".join(cells.get(name, "-") for name in matrices) + " |")
+    totals = " | ".join(f"{matrix['failed']} of {matrix['schedules_run']}" for matrix in matrices.values())
+    lines.append(f"| all that failed | {totals} |")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs all, prints the table and writes the matrices; exit code 1 if ours failed anywhere."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", type=Path, default=Path("target/release/headend"))
+    parser.add_argument("--out", type=Path, default=Path("out/conform.json"))
+    parser.add_argument("--schedules", type=int, default=10_000, help="for each proxy and way in (default: 10000)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--time-limit", default="10min", help="for each (default: 10min)")
+    parser.add_argument("--only", help="proxies whose name has this in it")
+    options = parser.parse_args(arguments)
+
+    # Ended from outside, the proxies end as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
+    matrices: dict[str, dict[str, object]] = {}
+
+    def note(name: str, matrix: dict[str, object]) -> None:
+        matrices[name] = matrix
+        seconds = float(str(matrix["elapsed_s"]))
+        ran, failed = matrix["schedules_run"], matrix["failed"]
+        print(f"{name}: {failed} of {ran} schedules failed, {seconds:.0f} s", flush=True)
+
+    def is_wanted(name: str) -> bool:
+        return options.only is None or options.only in name
+
+    for peer in peers(options.binary):
+        name = f"{peer.name} ({peer.way})"
+        if not is_wanted(name):
+            continue
+        if is_installed(peer):
+            note(name, run_peer(peer, options.binary, options))
+        else:
+            print(f"{name}: not installed (Debian package {peer.package}), left out")
+    for name, keep in (("headend (transparent)", False), ("headend (transparent, client's address)", True)):
+        if not is_wanted(name):
+            continue
+        if os.geteuid() == 0 and shutil.which("nft", path=PATH):
+            note(name, run_transparent(options.binary, options, keep))
+        else:
+            print(f"{name}: takes root, and nft (Debian package nftables); left out")
+    name = "no proxy (transparent)"
+    if is_wanted(name):
+        note(name, conform(options.binary, ["--way", "transparent"], options))
+
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(matrices, indent=2) + "\n")
+    print(f"\n{table(matrices)}\n\nWritten to {options.out}")
+    wrong = [name for name, matrix in matrices.items() if name.startswith("headend") and matrix["failed"]]
+    short = [
+        name
+        for name, m in matrices.items()
+        if name.startswith("headend") and m["schedules_run"] != m["schedules_asked"]
+    ]
+    if wrong or short:
+        sys.exit(f"failed or cut short: {', '.join([*wrong, *short])}")
+
+
+if __name__ == "__main__":
+    main()
