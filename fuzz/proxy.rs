@@ -1,0 +1,136 @@
+//! What must hold of the readers of a proxy's clients, whatever the bytes. Fuzzing looks for bytes for which it does not;
+//! the tests of `headend-host` replay those that were found on the way.
+
+use headend_host::proxy::inbound::http::{Body, Head, Refusal};
+use headend_host::proxy::inbound::proxy_protocol::{Header, Version};
+use headend_host::proxy::inbound::socks5::{Conversation, Step};
+use headend_host::proxy::inbound::{Destination, Host};
+
+/// As in the proxy's own limits.
+const HEAD_BYTES_MAX: usize = 16_384;
+
+/// The head of a request to an HTTP proxy.
+pub fn http(bytes: &[u8]) {
+    let request = match Head::read(bytes, HEAD_BYTES_MAX) {
+        Head::More => return assert!(bytes.len() <= HEAD_BYTES_MAX, "nobody can make it hold more"),
+        Head::Refused(refusal) => return answer(&refusal),
+        Head::Request(request) => request,
+    };
+    assert!(request.consumed <= bytes.len().min(HEAD_BYTES_MAX), "{request:?}");
+    destination(&request.destination);
+    let same = Head::Request(request.clone());
+    assert_eq!(Head::read(&bytes[..request.consumed], HEAD_BYTES_MAX), same, "what follows the head does not matter");
+    for cut in cuts(request.consumed) {
+        assert_eq!(Head::read(&bytes[..cut], HEAD_BYTES_MAX), Head::More, "{cut} bytes of {}", request.consumed);
+    }
+    if request.body == Body::Tunnel {
+        return assert!(request.head.is_empty(), "a tunnel begins with what the client says in it");
+    }
+    // What the server gets is one head, and says in one way where the body ends.
+    let head = &request.head;
+    let end = head.windows(4).position(|window| window == b"\r\n\r\n").expect("the head has an end");
+    assert_eq!(end + 4, head.len(), "the head is one");
+    let line_ends = head.windows(2).filter(|pair| pair == b"\r\n").count();
+    let count = |byte: u8| head.iter().filter(|one| **one == byte).count();
+    assert_eq!((count(b'\r'), count(b'\n')), (line_ends, line_ends), "lines end in one way");
+    let mut lines = head[..end].split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let first = lines.next().expect("a request line");
+    assert_eq!(first.iter().filter(|byte| **byte == b' ').count(), 2, "method, target and version");
+    let names: Vec<Vec<u8>> = lines
+        .map(|line| {
+            let colon = line.iter().position(|byte| *byte == b':').expect("a field has a name");
+            let name = line[..colon].to_ascii_lowercase();
+            assert!(!name.is_empty() && name.iter().all(u8::is_ascii_graphic), "{name:?} is a name");
+            name
+        })
+        .collect();
+    let has = |name: &str| names.iter().filter(|known| known.as_slice() == name.as_bytes()).count();
+    assert_eq!((has("host"), has("connection")), (1, 1), "{names:?}");
+    assert!(has("transfer-encoding") == 0 || has("content-length") == 0, "the body ends in one way: {names:?}");
+    assert!(has("proxy-authorization") == 0, "what was for the proxy stays there");
+    assert_eq!(request.body == Body::Chunked, has("transfer-encoding") > 0, "proxy and server agree: {names:?}");
+}
+
+/// A conversation in SOCKS5; the first byte says whether the proxy wants credentials.
+pub fn socks5(bytes: &[u8]) {
+    let Some((&first, mut rest)) = bytes.split_first() else { return };
+    let wants_credentials = first & 1 != 0;
+    let mut conversation = Conversation::new(wants_credentials);
+    let mut has_credentials = false;
+    loop {
+        let before = conversation.clone();
+        let step = conversation.step(rest);
+        let consumed = match &step {
+            Step::More => return assert!(rest.len() <= 2 + 2 * 256 + 2, "nobody can make it hold more"),
+            Step::Refused { reply, why } => return assert!(!why.is_empty() && reply.len() <= 32),
+            Step::Reply { consumed, .. } => *consumed,
+            Step::Authenticate { consumed, credentials } => {
+                assert!(wants_credentials && !credentials.user.is_empty());
+                has_credentials = true;
+                *consumed
+            }
+            Step::Request { consumed, destination: to } => {
+                assert_eq!(has_credentials, wants_credentials, "no request without the credentials that are wanted");
+                destination(to);
+                *consumed
+            }
+        };
+        assert!((1..=rest.len()).contains(&consumed));
+        assert_eq!(before.clone().step(&rest[..consumed]), step, "what follows a message does not matter");
+        for cut in cuts(consumed) {
+            assert_eq!(before.clone().step(&rest[..cut]), Step::More, "{cut} bytes of {consumed}");
+        }
+        if matches!(step, Step::Request { .. }) {
+            return;
+        }
+        rest = &rest[consumed..];
+    }
+}
+
+/// A header of the PROXY protocol.
+pub fn proxy_protocol(bytes: &[u8]) {
+    let read = Header::read(bytes);
+    let (consumed, connection) = match &read {
+        Header::More => return assert!(bytes.len() < 16 + 4_096, "nobody can make it hold more"),
+        Header::Refused(why) => return assert!(!why.is_empty()),
+        Header::Complete { consumed, connection } => (*consumed, *connection),
+    };
+    assert!((1..=bytes.len()).contains(&consumed));
+    assert_eq!(Header::read(&bytes[..consumed]), read, "what follows the header does not matter");
+    for cut in cuts(consumed) {
+        assert_eq!(Header::read(&bytes[..cut]), Header::More, "{cut} bytes of {consumed}");
+    }
+    for version in [Version::V1, Version::V2] {
+        let Some(connection) = connection else { continue };
+        let header = connection.header(version);
+        let expected = Header::Complete { consumed: header.len(), connection: Some(connection) };
+        assert_eq!(Header::read(&header), expected, "what is told on is the same connection");
+    }
+}
+
+/// A place that can be written where it is needed, in a header or a log, and be read again.
+fn destination(destination: &Destination) {
+    assert_ne!(destination.port, 0);
+    let text = destination.to_string();
+    assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{text:?}");
+    assert_eq!(Destination::read(text.as_bytes()).as_ref(), Ok(destination), "{text:?}");
+    if let Host::Name(name) = &destination.host {
+        assert!((1..=253).contains(&name.len()), "{name}");
+    }
+}
+
+/// An answer is one, and holds nothing that the client wrote to look like another.
+fn answer(refusal: &Refusal) {
+    let answer = refusal.answer();
+    assert!(answer.starts_with(b"HTTP/1.1 "));
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n").expect("the answer's head has an end");
+    let head = String::from_utf8(answer[..end].to_vec()).expect("the head is text");
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");
+    assert_eq!(length.parse(), Ok(answer.len() - end - 4), "{head}");
+    assert!(refusal.why.chars().all(|letter| !letter.is_control()), "{:?}", refusal.why);
+}
+
+/// Lengths below `whole`: all of a short message, some of a long one.
+fn cuts(whole: usize) -> impl Iterator<Item = usize> {
+    (0..whole).filter(move |cut| whole < 64 || cut % (whole / 16) == 0 || cut + 4 > whole)
+}
