@@ -10,7 +10,7 @@ use headend_host::proxy::inbound::{Destination, Host};
 const HEAD_BYTES_MAX: usize = 16_384;
 
 /// The head of a request to an HTTP proxy.
-pub fn http(bytes: &[u8]) {
+pub(crate) fn http(bytes: &[u8]) {
     let request = match Head::read(bytes, HEAD_BYTES_MAX) {
         Head::More => return assert!(bytes.len() <= HEAD_BYTES_MAX, "nobody can make it hold more"),
         Head::Refused(refusal) => return answer(&refusal),
@@ -52,7 +52,7 @@ pub fn http(bytes: &[u8]) {
 }
 
 /// A conversation in SOCKS5; the first byte says whether the proxy wants credentials.
-pub fn socks5(bytes: &[u8]) {
+pub(crate) fn socks5(bytes: &[u8]) {
     let Some((&first, mut rest)) = bytes.split_first() else { return };
     let wants_credentials = first & 1 != 0;
     let mut conversation = Conversation::new(wants_credentials);
@@ -88,7 +88,7 @@ pub fn socks5(bytes: &[u8]) {
 }
 
 /// A header of the PROXY protocol.
-pub fn proxy_protocol(bytes: &[u8]) {
+pub(crate) fn proxy_protocol(bytes: &[u8]) {
     let read = Header::read(bytes);
     let (consumed, connection) = match &read {
         Header::More => return assert!(bytes.len() < 16 + 4_096, "nobody can make it hold more"),
