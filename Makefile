@@ -42,8 +42,8 @@ check: test-packages native $(VENV)/.dev ## formatting, lints, types and docs wi
 	$(VENV)/bin/mypy
 	MYPYPATH=python $(VENV)/bin/stubtest headend._native
 	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs build/docs
-	@if command -v tsc >/dev/null; then tsc -p python/headend/report/static/jsconfig.json; \
-	 else echo "No tsc on the PATH: the types of the report's scripts are not checked (npm install -g typescript)"; fi
+	@if command -v tsc >/dev/null; then tsc -p python/headend/report/static/jsconfig.json && tsc -p crates/cli/src/proxy/admin/page/jsconfig.json; \
+	 else echo "No tsc on the PATH: the types of the pages' scripts are not checked (npm install -g typescript)"; fi
 	@$(MAKE) test
 
 .PHONY: bench

@@ -1,5 +1,6 @@
 //! `headend proxy`
 
+mod admin;
 mod file;
 mod lines;
 mod rules;
@@ -17,6 +18,7 @@ use headend_host::proxy::inbound::Destination;
 use headend_host::proxy::{Proxy, Refusal, Sinks};
 
 use crate::failure::Failure;
+use admin::{Admin, State};
 use lines::Lines;
 
 /// Split TCP connections: end those of clients here, and connect on to servers
@@ -87,6 +89,10 @@ enum Tongue {
     Forward,
 }
 
+/// So often every worker is asked for a sign of life.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// Without so many answers in a row it is taken for stuck.
+const UNANSWERED_MAX: u64 = 5;
 /// Between two looks at whether the last connection has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -105,11 +111,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let proxy = Proxy::start(config, sinks).map_err(|refusal| failure(arguments.config.as_deref(), refusal))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Failed(format!("signals cannot be received: {error}")))?;
-    runtime.block_on(serve(proxy, arguments.config.as_deref()))
+    let admin = Admin::start(&proxy)?;
+    runtime.block_on(serve(proxy, admin.as_ref(), arguments.config.as_deref()))
 }
 
 /// Serves until a signal says to end.
-async fn serve(mut proxy: Proxy, file: Option<&Path>) -> Result<(), Failure> {
+async fn serve(mut proxy: Proxy, admin: Option<&Admin>, file: Option<&Path>) -> Result<(), Failure> {
     let mut reload = receive(SignalKind::hangup())?;
     let mut terminate = receive(SignalKind::terminate())?;
     let mut interrupt = receive(SignalKind::interrupt())?;
@@ -123,17 +130,36 @@ async fn serve(mut proxy: Proxy, file: Option<&Path>) -> Result<(), Failure> {
             "{why}\nA SIGHUP cannot read the file again: make it readable for the user that the proxy has become."
         );
     }
+    let tell = |proxy: &Proxy, state| admin.iter().for_each(|admin| admin.tell(proxy, state));
+    let mut clock = tokio::time::interval(ASK_EVERY);
+    let mut unanswered = 0;
     loop {
         tokio::select! {
             _ = reload.recv() => match file {
-                Some(file) => reread(&mut proxy, file),
+                Some(file) => {
+                    reread(&mut proxy, file);
+                    tell(&proxy, State::Serving);
+                }
                 None => eprintln!("SIGHUP: there is no file to read again"),
             },
+            _ = clock.tick() => {
+                let was_stuck = unanswered >= UNANSWERED_MAX;
+                unanswered = if proxy.responds() { 0 } else { unanswered + 1 };
+                match (was_stuck, unanswered >= UNANSWERED_MAX) {
+                    (false, true) => {
+                        eprintln!("a worker has not answered for {} s", ASK_EVERY.as_secs() * UNANSWERED_MAX);
+                        tell(&proxy, State::Stuck);
+                    }
+                    (true, false) => tell(&proxy, State::Serving),
+                    _ => {}
+                }
+            }
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
         }
     }
     proxy.close_listeners();
+    tell(&proxy, State::Draining);
     let limit = proxy.config().limits.drain;
     let open = proxy.books().open();
     if open > 0 {
@@ -164,9 +190,12 @@ fn reread(proxy: &mut Proxy, file: &Path) {
     let outcome =
         file::read(file).map_err(|failure| failure.message().unwrap_or_default().to_owned()).and_then(|config| {
             let before = proxy.config();
-            for (name, is_other) in
-                [("workers", before.workers != config.workers), ("user", before.user != config.user)]
-            {
+            let admin = |config: &Config| config.admin.as_ref().map(|admin| admin.address);
+            for (name, is_other) in [
+                ("workers", before.workers != config.workers),
+                ("user", before.user != config.user),
+                ("admin.listen", admin(&before) != admin(&config)),
+            ] {
                 if is_other {
                     eprintln!("{}: {name} is what it was until the next start", file.display());
                 }
@@ -200,6 +229,9 @@ fn report(proxy: &Proxy) {
     }
     for (address, way) in proxy.listening() {
         eprintln!("listening on {address} ({way})");
+    }
+    if let Some(address) = proxy.admin().and_then(|socket| socket.local_addr().ok()) {
+        eprintln!("to look at: http://{address}/");
     }
 }
 

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use headend_engine::cc::Algorithm;
 use headend_engine::time::Duration;
-use headend_engine::units::Bytes;
+use headend_engine::units::{Bytes, Rate};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::error::{During, Error};
@@ -207,6 +207,8 @@ pub struct Info {
     pub resent: Option<Bytes>,
     /// Segments with data sent, retransmissions included.
     pub data_segments: Option<u32>,
+    /// The rate at which data was delivered last, as the kernel measures it for its congestion controls.
+    pub delivery_rate: Option<Rate>,
     /// Segments that the peer reported to have received twice (RFC 2883).
     pub duplicates: Option<u32>,
     /// Smallest round-trip time of the last minutes.
@@ -270,6 +272,7 @@ impl Info {
             // All ones before the first sample.
             rtt_min: micros(148).filter(|_| u32_at(148) != Some(u32::MAX)),
             data_segments: u32_at(156),
+            delivery_rate: u64_at(160).map(|bytes| Rate::bit(bytes.saturating_mul(8))),
             window_limited: long_micros(176),
             buffer_limited: long_micros(184),
             sent: u64_at(200).map(Bytes::new),
@@ -335,6 +338,7 @@ mod tests {
         let bytes = [0; 104];
         let info = Info::read(&bytes).expect("all that Linux 2.6.24 has");
         assert_eq!((info.acked, info.sent, info.timeouts, info.rtt_min), (None, None, None, None));
+        assert_eq!(info.delivery_rate, None);
         assert_eq!(Info::read(&bytes[..103]), None, "the last field is cut off");
     }
 

@@ -12,7 +12,7 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
 use headend_host::proxy::access::{Destinations, Networks, Rule};
-use headend_host::proxy::config::{Config, Limits, Listener, Log, LogFormat, Model, Spool, Way};
+use headend_host::proxy::config::{Admin, Config, Limits, Listener, Log, LogFormat, Model, Spool, Way};
 use headend_host::proxy::inbound::Destination;
 use headend_host::proxy::inbound::proxy_protocol::Version;
 use headend_host::proxy::side::Side;
@@ -72,6 +72,7 @@ struct File {
     #[serde(default)]
     limits: LimitsTable,
     spool: Option<SpoolTable>,
+    admin: Option<AdminTable>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
@@ -182,6 +183,16 @@ struct SpoolTable {
     quota: Size,
 }
 
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AdminTable {
+    listen: SocketAddr,
+    #[serde(default)]
+    clients: Vec<Network>,
+    #[serde(default)]
+    names: Vec<String>,
+}
+
 /// A value that is written as text; what it is not is said where it is.
 macro_rules! from_text {
     ($name:ident, $inner:ty, $read:expr) => {
@@ -256,6 +267,11 @@ impl File {
                 LogFormatName::Json => LogFormat::Json,
             },
         };
+        config.admin = self.admin.map(|table| Admin {
+            address: table.listen,
+            clients: Networks::new(table.clients.into_iter().map(|network| network.0).collect()),
+            names: table.names,
+        });
         Ok(config)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Bound;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,6 +15,10 @@ use crate::socket::Info;
 /// All counts since the start.
 #[derive(Debug)]
 pub struct Books {
+    /// When that was.
+    pub started: SystemTime,
+    /// The same, for durations.
+    pub began: Instant,
     /// Connections accepted.
     pub accepted: AtomicU64,
     /// Of those, refused or ended before a server was reached.
@@ -24,6 +29,11 @@ pub struct Books {
     pub failed: AtomicU64,
     /// Bytes of payload read, by the side that they came from.
     pub read: [AtomicU64; 2],
+    /// Bytes written, by the side that took them; what the proxy itself says to a client is among them.
+    pub written: [AtomicU64; 2],
+    /// What TCP did on each side, up to the last [`Books::sample`] of each connection and up to the end of those that
+    /// have ended.
+    pub tcp: [Tcp; 2],
     /// Bytes of memory that data waits in.
     pub memory: Account,
     /// Bytes of the spool that data waits in.
@@ -31,6 +41,17 @@ pub struct Books {
     flows: Mutex<BTreeMap<u64, Arc<Flow>>>,
     clients: Mutex<HashMap<IpAddr, usize>>,
     next: AtomicU64,
+}
+
+/// What the connections of a side have sent, and sent again.
+#[derive(Debug, Default)]
+pub struct Tcp {
+    /// Segments with data, retransmissions among them.
+    pub segments: AtomicU64,
+    /// Segments sent again.
+    pub retransmits: AtomicU64,
+    /// Retransmission time-outs.
+    pub timeouts: AtomicU64,
 }
 
 /// An amount with a bound.
@@ -61,11 +82,22 @@ pub struct Flow {
     pub server: OnceLock<SocketAddr>,
     /// Bytes of payload read, by the side that they came from.
     pub read: [AtomicU64; 2],
+    /// Bytes written, by the side that took them.
+    pub written: [AtomicU64; 2],
     /// Bytes held in memory, by the side that they are for.
     pub held: [AtomicU64; 2],
     /// Bytes held in the spool, by the side that they are for.
     pub spooled: [AtomicU64; 2],
-    sockets: Mutex<[Option<RawFd>; 2]>,
+    legs: Mutex<[Leg; 2]>,
+}
+
+/// A socket of a connection, and what the books have of it already.
+#[derive(Debug, Default)]
+struct Leg {
+    fd: Option<RawFd>,
+    segments: u32,
+    retransmits: u32,
+    timeouts: u32,
 }
 
 /// A place in the books that is given up with the value.
@@ -80,11 +112,15 @@ pub(crate) struct Page {
 impl Books {
     pub(crate) fn new(memory: u64, spool: u64) -> Books {
         Books {
+            started: SystemTime::now(),
+            began: Instant::now(),
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             joined: AtomicU64::new(0),
             failed: AtomicU64::new(0),
-            read: [const { AtomicU64::new(0) }; 2],
+            read: Default::default(),
+            written: Default::default(),
+            tcp: Default::default(),
             memory: Account::new(memory),
             spool: Account::new(spool),
             flows: Mutex::default(),
@@ -93,9 +129,29 @@ impl Books {
         }
     }
 
-    /// All connections that are open now, oldest first.
-    pub fn flows(&self) -> Vec<Arc<Flow>> {
-        lock(&self.flows).values().cloned().collect()
+    /// The oldest connections that are open now and came after number `after`, at most `count`. Whoever wants all asks
+    /// again and again: the workers wait no longer than one such answer takes.
+    pub fn flows_after(&self, after: u64, count: usize) -> Vec<Arc<Flow>> {
+        let flows = lock(&self.flows);
+        flows.range((Bound::Excluded(after), Bound::Unbounded)).take(count).map(|(_, flow)| flow.clone()).collect()
+    }
+
+    /// What the kernel tells of the connection of `flow` on `side`, while there is one; what is new of it goes into
+    /// [`Books::tcp`].
+    pub fn sample(&self, flow: &Flow, side: Side) -> Option<Info> {
+        let mut legs = lock(&flow.legs);
+        let leg = &mut legs[side as usize];
+        // SAFETY: the descriptor is open: who closes it takes it out of here first, and waits for this lock.
+        let info = Info::of(unsafe { BorrowedFd::borrow_raw(leg.fd?) }).ok()?;
+        let tcp = &self.tcp[side as usize];
+        let add = |total: &AtomicU64, known: &mut u32, now: u32| {
+            total.fetch_add(u64::from(now.wrapping_sub(*known)), Ordering::Relaxed);
+            *known = now;
+        };
+        add(&tcp.segments, &mut leg.segments, info.data_segments.unwrap_or(0));
+        add(&tcp.retransmits, &mut leg.retransmits, info.retransmits);
+        add(&tcp.timeouts, &mut leg.timeouts, u32::from(info.timeouts.unwrap_or(0)));
+        Some(info)
     }
 
     /// How many are open now.
@@ -115,9 +171,10 @@ impl Books {
             destination: OnceLock::new(),
             server: OnceLock::new(),
             read: Default::default(),
+            written: Default::default(),
             held: Default::default(),
             spooled: Default::default(),
-            sockets: Mutex::default(),
+            legs: Mutex::default(),
         });
         lock(&self.flows).insert(flow.id, flow.clone());
         Page { flow, counted: OnceLock::new(), books: self.clone() }
@@ -151,17 +208,9 @@ impl Drop for Page {
 }
 
 impl Flow {
-    /// What the kernel tells of the connection on `side`, while there is one.
-    pub fn info(&self, side: Side) -> Option<Info> {
-        let sockets = lock(&self.sockets);
-        let fd = sockets[side as usize]?;
-        // SAFETY: the descriptor is open: who closes it takes it out of here first, and waits for this lock.
-        Info::of(unsafe { BorrowedFd::borrow_raw(fd) }).ok()
-    }
-
     /// Tells of the socket on `side`, or that it is about to be closed.
     pub(crate) fn set_socket(&self, side: Side, fd: Option<RawFd>) {
-        lock(&self.sockets)[side as usize] = fd;
+        lock(&self.legs)[side as usize].fd = fd;
     }
 }
 

@@ -34,6 +34,19 @@ pub struct Config {
     pub limits: Limits,
     /// A line for each connection.
     pub log: Log,
+    /// Where whoever operates it looks at it.
+    pub admin: Option<Admin>,
+}
+
+/// Where whoever operates a proxy looks at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Who may look; nobody else. Empty on a loopback address: whoever is on this machine.
+    pub clients: Networks,
+    /// Names under which browsers may reach it, besides addresses and `localhost`.
+    pub names: Vec<String>,
 }
 
 /// A way in.
@@ -179,8 +192,20 @@ impl Listener {
 
     /// Whether a connection from `address` is to be served.
     pub(crate) fn admits(&self, address: IpAddr) -> bool {
-        if self.clients.is_empty() { address.to_canonical().is_loopback() } else { self.clients.contains(address) }
+        admits(&self.clients, address)
     }
+}
+
+impl Admin {
+    /// Whether `address` may look.
+    pub fn admits(&self, address: IpAddr) -> bool {
+        admits(&self.clients, address)
+    }
+}
+
+/// Nobody is listed: whoever is on this machine.
+fn admits(clients: &Networks, address: IpAddr) -> bool {
+    if clients.is_empty() { address.to_canonical().is_loopback() } else { clients.contains(address) }
 }
 
 impl Way {
@@ -208,6 +233,7 @@ impl Config {
             destinations: Destinations::default(),
             limits: Limits::default(),
             log: Log::default(),
+            admin: None,
         }
     }
 
@@ -232,6 +258,18 @@ impl Config {
             }
         }
         let wrong = |field, what: &str| Err(Wrong { listener: None, field, what: what.to_owned() });
+        if let Some(admin) = &self.admin {
+            if !admin.address.ip().to_canonical().is_loopback() && admin.clients.is_empty() {
+                return wrong(
+                    "admin.clients",
+                    "missing: beyond the loopback those may look who are listed, such as clients = [\"10.1.0.0/16\"]",
+                );
+            }
+            let is_there = |listener: &Listener| listener.address == admin.address && admin.address.port() != 0;
+            if self.listeners.iter().any(is_there) {
+                return wrong("admin.listen", "a way in listens there");
+            }
+        }
         let limits = &self.limits;
         if self.listeners.is_empty() {
             return wrong("listen", "missing: a proxy needs a way in");
@@ -266,6 +304,22 @@ mod tests {
         config.listeners[0].address = "0.0.0.0:3128".parse().unwrap();
         config.listeners[0].clients = Networks::default();
         assert!(config.check().is_err(), "every address of the machine is not the loopback");
+    }
+
+    #[test]
+    fn those_who_look_at_a_proxy_from_beyond_the_loopback_are_listed() {
+        let mut config = Config::new(vec![Listener::new("127.0.0.1:3128".parse().unwrap(), Way::Http)]);
+        let admin = |address: &str| Admin {
+            address: address.parse().unwrap(),
+            clients: Networks::default(),
+            names: Vec::new(),
+        };
+        config.admin = Some(admin("127.0.0.1:9080"));
+        assert_eq!(config.check(), Ok(()));
+        config.admin = Some(admin("192.0.2.1:9080"));
+        assert_eq!(config.check().unwrap_err().field, "admin.clients");
+        config.admin = Some(admin("127.0.0.1:3128"));
+        assert_eq!(config.check().unwrap_err().field, "admin.listen");
     }
 
     #[test]

@@ -38,6 +38,14 @@ pub(crate) fn open(listener: &Listener, side: &Side) -> Result<TcpListener, Erro
     Ok(socket.into())
 }
 
+/// Opens the socket for those who look at the proxy: nothing special.
+pub(crate) fn open_admin(address: SocketAddr) -> Result<TcpListener, Error> {
+    let what = || format!("listen on {address} for whoever looks");
+    let socket = TcpListener::bind(address).during(what)?;
+    socket.set_nonblocking(true).during(what)?;
+    Ok(socket)
+}
+
 /// A socket towards a server, not yet connected; from `source` if given, which need not be an address of this machine.
 pub(crate) fn towards(server: SocketAddr, side: &Side, source: Option<SocketAddr>) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;

@@ -51,6 +51,7 @@ pub struct Proxy {
     shared: Arc<Shared>,
     workers: Vec<Worker>,
     open: Vec<Open>,
+    admin: Option<TcpListener>,
     next: u64,
 }
 
@@ -117,6 +118,7 @@ impl Proxy {
                 listener: Arc::new(listener.clone()),
             });
         }
+        let admin = config.admin.as_ref().map(|admin| listen::open_admin(admin.address)).transpose()?;
         if let Some(user) = &config.user {
             privilege::become_user(user, needed_later(&config))?;
         }
@@ -128,7 +130,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             books: Arc::new(Books::new(config.limits.memory.get(), spool)),
             places: Arc::new(Semaphore::new(config.limits.connections)),
-            rules: RwLock::new(Arc::new(Rules::new(config.clone(), &open))),
+            rules: RwLock::new(Arc::new(Rules::new(config.clone(), &open, admin.as_ref()))),
             store: RwLock::new(store),
             own: Mutex::new((Instant::now(), connect::own_addresses().into())),
             sinks,
@@ -136,7 +138,7 @@ impl Proxy {
         let workers: Result<Vec<Worker>, Error> =
             (0..config.workers.get()).map(|index| Worker::start(index, shared.clone())).collect();
         let next = open.len() as u64;
-        let proxy = Proxy { shared, workers: workers?, open, next };
+        let proxy = Proxy { shared, workers: workers?, open, admin, next };
         for open in &proxy.open {
             proxy.accept_from(open)?;
         }
@@ -147,6 +149,16 @@ impl Proxy {
     pub fn listening(&self) -> Vec<(SocketAddr, &'static str)> {
         let address = |open: &Open| open.socket.local_addr().unwrap_or(open.listener.address);
         self.open.iter().map(|open| (address(open), open.listener.way.name())).collect()
+    }
+
+    /// Where whoever operates it is to be answered, if [`Config::admin`] says so. The proxy itself serves nobody there.
+    pub fn admin(&self) -> Option<&TcpListener> {
+        self.admin.as_ref()
+    }
+
+    /// True if every thread of it has done something since this was asked last: one that hangs does not.
+    pub fn responds(&mut self) -> bool {
+        self.workers.iter_mut().filter_map(|worker| (!worker.responds()).then_some(())).count() == 0
     }
 
     /// What the kernel made of the options of the local and of the remote side.
@@ -209,7 +221,7 @@ impl Proxy {
         open.append(&mut opened);
         self.open = open;
         *self.shared.store.write().unwrap_or_else(PoisonError::into_inner) = store;
-        self.shared.change(Rules::new(Arc::new(config), &self.open), &before);
+        self.shared.change(Rules::new(Arc::new(config), &self.open, self.admin.as_ref()), &before);
         for open in &closed {
             self.close(open);
         }
@@ -269,11 +281,14 @@ fn needed_later(config: &Config) -> CapabilitySet {
 }
 
 impl Rules {
-    fn new(config: Arc<Config>, open: &[Open]) -> Rules {
+    fn new(config: Arc<Config>, open: &[Open], admin: Option<&TcpListener>) -> Rules {
         Rules {
             config,
             listeners: open.iter().map(|open| (open.id, open.listener.clone())).collect(),
-            listening: open.iter().filter_map(|open| open.socket.local_addr().ok()).collect(),
+            listening: {
+                let sockets = open.iter().map(|open| &open.socket).chain(admin);
+                sockets.filter_map(|socket| socket.local_addr().ok()).collect()
+            },
         }
     }
 }

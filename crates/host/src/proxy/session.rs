@@ -122,7 +122,8 @@ impl Session {
         }
         let is_over = matches!(end, End::Closed);
         (local.is_over, remote.is_over) = (is_over, is_over);
-        let retransmits = [Side::Local, Side::Remote].map(|side| flow.info(side).map(|info| info.retransmits));
+        let retransmits =
+            [Side::Local, Side::Remote].map(|side| self.shared.books.sample(flow, side).map(|info| info.retransmits));
         Ending::Joined((end, retransmits))
     }
 

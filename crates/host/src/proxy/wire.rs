@@ -300,8 +300,14 @@ impl<'a> Wire<'a> {
             let read = self.legs[from as usize].receive(&mut bytes[..taken], RecvFlags::TRUNC);
             assert_eq!(read, taken, "what was looked at is there to be read");
             self.count(from, read);
-            self.relay.has_written(to, Bytes::new(taken as u64));
+            self.wrote(to, taken);
         }
+    }
+
+    fn wrote(&mut self, to: Side, taken: usize) {
+        self.relay.has_written(to, Bytes::new(taken as u64));
+        self.flow.written[to as usize].fetch_add(taken as u64, Ordering::Relaxed);
+        self.books.written[to as usize].fetch_add(taken as u64, Ordering::Relaxed);
     }
 
     fn count(&mut self, from: Side, read: usize) {
@@ -317,15 +323,15 @@ impl<'a> Wire<'a> {
     fn pass_on(&mut self, fresh: Fresh, action: Option<Action>, scratch: &[u8]) -> bool {
         let Fresh { to, len, reserved } = fresh;
         let mut bytes = &scratch[..len];
-        let held = &mut self.held[to as usize];
-        let is_wanted = held.is_empty() && matches!(action, Some(Action::Write(side, _)) if side == to);
+        let is_wanted =
+            self.held[to as usize].is_empty() && matches!(action, Some(Action::Write(side, _)) if side == to);
         if is_wanted {
             let taken = self.legs[to as usize].send(bytes);
-            self.relay.has_written(to, Bytes::new(taken as u64));
+            self.wrote(to, taken);
             bytes = &bytes[taken..];
         }
         if !bytes.is_empty() {
-            held.push(bytes);
+            self.held[to as usize].push(bytes);
             self.note_held(to);
         }
         self.books.memory.give(reserved);
@@ -338,7 +344,7 @@ impl<'a> Wire<'a> {
         held.pop(taken);
         self.moved_bytes += taken;
         self.legs[to.other() as usize].is_starved &= taken == 0;
-        self.relay.has_written(to, Bytes::new(taken as u64));
+        self.wrote(to, taken);
         self.note_held(to);
     }
 

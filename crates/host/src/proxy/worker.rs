@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -22,6 +23,8 @@ use crate::error::{During, Error};
 pub(crate) struct Worker {
     commands: UnboundedSender<Command>,
     thread: JoinHandle<()>,
+    asked: u64,
+    answered: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
@@ -29,6 +32,7 @@ enum Command {
     AcceptFrom(u64, TcpListener),
     /// Says when it is done.
     Close(u64, SyncSender<()>),
+    Answer,
     Stop,
 }
 
@@ -48,13 +52,25 @@ impl Worker {
             .build()
             .during(|| "start a worker")?;
         let (commands, received) = unbounded_channel();
+        let answered = Arc::new(AtomicU64::new(0));
+        let answers = answered.clone();
         let body = move || {
-            runtime.block_on(obey(received, &shared));
+            runtime.block_on(obey(received, &shared, &answers));
             // Connections that are left are reset when they are dropped. Whoever still resolves a name is not waited for.
             runtime.shutdown_background();
         };
         let thread = thread::Builder::new().name(format!("proxy-{index}")).spawn(body).during(|| "start a worker")?;
-        Ok(Worker { commands, thread })
+        Ok(Worker { commands, thread, asked: 0, answered })
+    }
+
+    /// Whether it has answered since it was asked last; and asks again.
+    pub(crate) fn responds(&mut self) -> bool {
+        let has_answered = self.answered.load(Ordering::Relaxed) == self.asked;
+        if has_answered {
+            self.asked += 1;
+            self.command(Command::Answer);
+        }
+        has_answered
     }
 
     pub(crate) fn accept_from(&self, id: u64, socket: TcpListener) {
@@ -82,7 +98,7 @@ impl Worker {
     }
 }
 
-async fn obey(mut commands: UnboundedReceiver<Command>, shared: &Arc<Shared>) {
+async fn obey(mut commands: UnboundedReceiver<Command>, shared: &Arc<Shared>, answered: &AtomicU64) {
     let mut accepting: BTreeMap<u64, Task<()>> = BTreeMap::new();
     while let Some(command) = commands.recv().await {
         match command {
@@ -99,6 +115,9 @@ async fn obey(mut commands: UnboundedReceiver<Command>, shared: &Arc<Shared>) {
                     let _ = task.await;
                 }
                 let _ = done.send(());
+            }
+            Command::Answer => {
+                answered.fetch_add(1, Ordering::Relaxed);
             }
             Command::Stop => return,
         }

@@ -1,0 +1,186 @@
+//! What whoever operates a proxy sees of it, asked over HTTP.
+
+#![cfg(target_os = "linux")]
+
+#[path = "support/proxied.rs"]
+mod proxied;
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use proxied::{PATIENCE, Proxy, Tongue, connected, rest_of, server_and_client};
+use serde_json::Value;
+
+const ADMIN: &str = "[admin]\nlisten = \"127.0.0.1:0\"\n";
+
+fn admin(proxy: &mut Proxy) -> SocketAddr {
+    let line = proxy.says("to look at");
+    line.rsplit('/').nth(1).and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("no address in {line:?}"))
+}
+
+fn ask_as(address: SocketAddr, method: &str, path: &str, host: &str) -> (String, String) {
+    let mut stream = connected(address);
+    stream.write_all(format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
+    let answer = String::from_utf8(rest_of(&mut stream)).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer to {path}: {answer:?}"));
+    (head.to_owned(), body.to_owned())
+}
+
+fn ask(address: SocketAddr, path: &str) -> (String, String) {
+    ask_as(address, "GET", path, &address.to_string())
+}
+
+fn status(address: SocketAddr, query: &str) -> Value {
+    let (head, body) = ask(address, &format!("/status?{query}"));
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}\n{body}");
+    serde_json::from_str(&body).unwrap()
+}
+
+/// Asks until the answer is as wanted.
+fn status_when(address: SocketAddr, query: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let status = status(address, query);
+        if is_wanted(&status) {
+            return status;
+        }
+        assert!(Instant::now() < end, "never as wanted: {status:#}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn the_status_tells_of_each_connection_what_it_moved_and_what_its_tcp_is_at() {
+    let mut proxy = Proxy::start(&format!("{ADMIN}[local]\npersonality = \"hfc-local\"\n"));
+    let address = admin(&mut proxy);
+    let before = status(address, "");
+    assert_eq!((before["connections"]["open"].as_u64(), before["state"].as_str()), (Some(0), Some("serving")));
+    assert_eq!(before["local"]["personality"], "hfc-local");
+    assert!(before["local"]["options"].as_array().unwrap().iter().any(|option| option["option"] == "rto_min"));
+
+    let (mut server, mut client) = server_and_client(&proxy, Tongue::Connect);
+    client.write_all(&[1; 1_000]).unwrap();
+    server.read_exact(&mut [0; 1_000]).unwrap();
+    server.write_all(&[2; 50_000]).unwrap();
+    client.read_exact(&mut vec![0; 50_000]).unwrap();
+
+    let status = status_when(address, "", |status| status["remote"]["read_bytes"] == 50_000);
+    assert_eq!(status["connections"]["joined"], 1);
+    let [connection] = &status["busiest"].as_array().unwrap()[..] else { panic!("one is open: {status:#}") };
+    assert_eq!(connection["client"], client.local_addr().unwrap().to_string());
+    assert_eq!(connection["server"], server.local_addr().unwrap().to_string());
+    let (local, remote) = (&connection["local"], &connection["remote"]);
+    assert_eq!((local["read_bytes"].as_u64(), remote["written_bytes"].as_u64()), (Some(1_000), Some(1_000)));
+    assert_eq!(remote["read_bytes"], 50_000);
+    // Beyond what the server sent, the client got the answer to its request.
+    let answer = "HTTP/1.1 200 Connection established\r\n\r\n".len() as u64;
+    assert_eq!(local["written_bytes"], 50_000 + answer);
+    assert!(local["tcp"]["cwnd_bytes"].as_u64().unwrap() > 1_000, "{connection:#}");
+    assert!(local["tcp"]["segments"].as_u64().unwrap() >= 2, "{connection:#}");
+    assert!(local["tcp"]["rtt_s"].as_f64().unwrap() > 0.0, "{connection:#}");
+
+    assert_eq!(listed(address, 0), 0, "no more are listed than asked for");
+    drop((server, client));
+    status_when(address, "", |status| status["connections"]["open"] == 0 && status["busiest"] == Value::Array(vec![]));
+}
+
+fn listed(address: SocketAddr, count: usize) -> usize {
+    status(address, &format!("connections={count}"))["busiest"].as_array().unwrap().len()
+}
+
+#[test]
+fn samples_are_numbered_and_those_that_one_has_are_not_sent_again() {
+    let mut proxy = Proxy::start(ADMIN);
+    let address = admin(&mut proxy);
+    let first = status_when(address, "samples=all", |status| status["samples"][1].is_object());
+    let number = |sample: &Value| sample["number"].as_u64().unwrap();
+    let last = number(first["samples"].as_array().unwrap().last().unwrap());
+    let next = status_when(address, &format!("samples={last}"), |status| status["samples"][0].is_object());
+    assert_eq!(number(&next["samples"][0]), last + 1);
+}
+
+#[test]
+fn metrics_count_what_was_done_also_of_connections_that_have_ended() {
+    let mut proxy = Proxy::start(ADMIN);
+    let address = admin(&mut proxy);
+    let value = |name: &str| -> f64 {
+        let (head, text) = ask(address, "/metrics");
+        assert!(head.contains("application/openmetrics-text"), "{head}");
+        assert!(text.ends_with("# EOF\n"), "{text}");
+        let line = text.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
+        line.unwrap_or_else(|| panic!("no {name} in\n{text}")).rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    let (mut server, mut client) = server_and_client(&proxy, Tongue::Forward);
+    server.write_all(&[2; 100_000]).unwrap();
+    drop(server);
+    assert_eq!(rest_of(&mut client).len(), 100_000);
+    drop(client);
+    status_when(address, "", |status| status["connections"]["open"] == 0);
+    assert_eq!(value("headend_proxy_connections_accepted_total"), 1.0);
+    assert_eq!(value("headend_proxy_connections_joined_total"), 1.0);
+    assert_eq!(value("headend_proxy_connections_failed_total"), 0.0);
+    assert_eq!(value("headend_proxy_read_bytes_total{side=\"remote\"}"), 100_000.0);
+    assert_eq!(value("headend_proxy_written_bytes_total{side=\"local\"}"), 100_000.0);
+    assert_eq!(value("headend_proxy_memory_bytes"), 0.0);
+    assert!(value("headend_proxy_tcp_segments_total{side=\"local\"}") >= 2.0, "it is ended, and counted");
+    assert!(value("process_open_fds") > 3.0);
+}
+
+#[test]
+fn those_who_ask_wrongly_or_under_another_name_learn_nothing_but_why() {
+    let mut proxy = Proxy::start(&format!("{ADMIN}names = [\"proxy.example.net\"]\n"));
+    let address = admin(&mut proxy);
+    for (method, path, host, expected) in [
+        ("GET", "/", "127.0.0.1", "200"),
+        ("HEAD", "/", "127.0.0.1", "200"),
+        ("GET", "/status", "proxy.example.net", "200"),
+        ("GET", "/status", "evil.example", "403"),
+        ("GET", "/", "evil.example", "403"),
+        ("GET", "/healthz", "any.example", "200"),
+        ("POST", "/status", "127.0.0.1", "405"),
+        ("GET", "/none", "127.0.0.1", "404"),
+        ("GET", "/status?connections=-1", "127.0.0.1", "400"),
+    ] {
+        let (head, body) = ask_as(address, method, path, host);
+        assert!(head.starts_with(&format!("HTTP/1.1 {expected} ")), "{method} {path} as {host}: {head}\n{body}");
+        assert!(head.contains("content-security-policy: default-src 'none'"), "{head}");
+    }
+}
+
+#[test]
+fn a_client_of_the_proxy_does_not_get_through_to_what_is_for_its_operator() {
+    let mut proxy = Proxy::start(ADMIN);
+    let address = admin(&mut proxy);
+    let mut client = connected(proxy.address(Tongue::Connect));
+    client.write_all(format!("CONNECT {address} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
+    let answer = String::from_utf8(rest_of(&mut client)).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("this proxy itself"), "{answer}");
+}
+
+#[test]
+fn a_proxy_that_drains_says_so_until_it_ends() {
+    let mut proxy = Proxy::start(ADMIN);
+    let address = admin(&mut proxy);
+    let (server, client) = server_and_client(&proxy, Tongue::Connect);
+    proxy.signal("TERM");
+    status_when(address, "", |status| status["state"] == "draining" && status["takes_connections"] == false);
+    let (head, body) = ask(address, "/healthz");
+    assert!(head.starts_with("HTTP/1.1 503 ") && body == "draining\n", "{head}\n{body}");
+    drop((server, client));
+    assert_eq!(proxy.wait(), Some(0));
+}
+
+#[test]
+fn beyond_the_loopback_those_who_may_look_must_be_listed() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("proxy.toml");
+    let listen = "[[listen]]\naddress = \"127.0.0.1:0\"\nway = \"http\"\n[admin]\nlisten = \"0.0.0.0:0\"\n";
+    std::fs::write(&path, listen).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_headend")).args(["proxy", "--check", "--config"]).arg(&path).output();
+    let output = output.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("admin.clients: missing"), "{said}");
+}
