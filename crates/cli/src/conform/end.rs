@@ -292,7 +292,7 @@ impl Player<'_> {
     /// one, have their turn only if it is given.
     async fn give_way(&self) {
         self.operations.set(self.operations.get() + 1);
-        if self.operations.get() % OPERATIONS_MAX == 0 {
+        if self.operations.get().is_multiple_of(OPERATIONS_MAX) {
             tokio::task::yield_now().await;
         }
     }
