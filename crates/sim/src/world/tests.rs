@@ -1,6 +1,7 @@
 mod bbr;
 mod books;
 mod circuits;
+mod lossless;
 mod proxy;
 
 use headend_engine::tcp::personality::{DelayedAck, Headers, Personality};

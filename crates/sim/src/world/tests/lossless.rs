@@ -1,0 +1,97 @@
+//! Routers with the buffer of equation (2) drop no user's packet, whatever trunks pass them.
+
+use std::fmt::Write as _;
+
+use headend_engine::circuit::size::Trunks;
+use headend_engine::rng::Rng;
+use headend_engine::units::{Bytes, Rate};
+
+use super::*;
+use crate::scenario::Document;
+
+/// One to four trunks of any VMSS over one to three routers, and the buffer that the equation asks for.
+fn network(seed: u64, threshold: &str) -> (String, u64) {
+    let mut rng = Rng::named(seed, "lossless");
+    let mut pick = |choices: &[u64]| choices[rng.below(choices.len() as u64) as usize];
+    let (trunks, hops) = (pick(&[1, 2, 3, 4]), pick(&[1, 2, 3]));
+    let mut text = format!("duration = \"30s\"\nseed = {seed}\n[nodes]\n");
+    for node in 0..trunks {
+        let _ = writeln!(text, "a{node} = {{}}\nz{node} = {{}}\ne{node} = {{ kind = \"router\" }}");
+    }
+    for hop in 0..=hops {
+        let _ = writeln!(text, "r{hop} = {{ kind = \"router\" }}");
+    }
+    let (mut links, mut circuits, mut flows) = (String::new(), String::new(), String::new());
+    let (mut connections, mut vmss_max, mut guaranteed) = (0, 0, 0);
+    for trunk in 0..trunks {
+        let (vmss, controls) = (pick(&[500, 1_000, 1_500, 2_000, 3_000, 4_500]), pick(&[1, 2, 3, 4]));
+        let (gmb, delay, packet) = (pick(&[1, 400, 1_200]), pick(&[0, 3, 20]), pick(&[300, 1_000, 1_500]));
+        connections += controls;
+        vmss_max = vmss_max.max(vmss);
+        guaranteed += gmb;
+        let _ = write!(
+            links,
+            "a{trunk} = {{ between = [\"a{trunk}\", \"e{trunk}\"], rate = \"100Mbit/s\" }}\n\
+             e{trunk} = {{ between = [\"e{trunk}\", \"r0\"], rate = \"100Mbit/s\", delay = \"{delay}ms\" }}\n\
+             z{trunk} = {{ between = [\"r{hops}\", \"z{trunk}\"], rate = \"100Mbit/s\" }}\n"
+        );
+        let _ = writeln!(
+            circuits,
+            "t{trunk} = {{ from = \"e{trunk}\", to = \"r{hops}\", flows = [\"u{trunk}\"], controls = {controls}, \
+             vmss = \"{vmss}B\", gmb = \"{gmb}kbit/s\", personality = \"bsd-reno-1996\", \
+             tcp = {{ timestamps = true, era = \"bsd-4.4\"{threshold} }} }}"
+        );
+        let _ = writeln!(
+            flows,
+            "u{trunk} = {{ kind = \"datagrams\", from = \"a{trunk}\", to = \"z{trunk}\", rate = \"20Mbit/s\", \
+             packet = \"{packet}B\" }}"
+        );
+    }
+    let buffer = Trunks {
+        alpha: 8,
+        connections,
+        vmss: Bytes::new(vmss_max),
+        header: Bytes::new(52),
+        gmb: Rate::kbit(guaranteed),
+        link: Rate::kbit(9_600),
+    }
+    .buffer();
+    for hop in 0..hops {
+        let _ = writeln!(
+            links,
+            "core{hop} = {{ between = [\"r{hop}\", \"r{}\"], rate = \"9600kbit/s\", delay = \"5ms\", \
+             queue = {{ model = \"header-drop\", headers = {}, buffer = \"{}\" }} }}",
+            hop + 1,
+            buffer.headers,
+            buffer.required()
+        );
+    }
+    let _ = write!(text, "[links]\n{links}[circuits]\n{circuits}[flows]\n{flows}");
+    (text, buffer.required().get())
+}
+
+/// Users' packets dropped in the core, and the largest occupancy there.
+fn run(seed: u64, threshold: &str) -> (u64, u64, u64) {
+    let (text, required) = network(seed, threshold);
+    let scenario = Document::parse("lossless", &text).unwrap().scenario().unwrap_or_else(|error| panic!("{error}"));
+    let outcome = World::build(&scenario, 0, false).unwrap().run(0, &|| false).unwrap().0;
+    let core = || outcome.links.iter().filter(|link| link.link.starts_with("core"));
+    let delivered: u64 = core().map(|link| link.delivered).sum();
+    assert!(delivered > 1_000, "seed {seed}: the trunks send");
+    (core().map(|link| link.dropped_user).sum(), core().map(|link| link.queue_bytes_max).max().unwrap(), required)
+}
+
+#[test]
+fn trunks_whose_tcps_leave_slow_start_at_alpha_packets_lose_no_user_s_packet_in_the_core() {
+    for seed in 1..=12 {
+        let (dropped, most, required) = run(seed, ", initial_ssthresh_segments = 8");
+        assert_eq!(dropped, 0, "seed {seed}: {most} of {required} bytes waited");
+        assert!(most < required, "seed {seed}: {most} of {required} bytes");
+    }
+}
+
+#[test]
+fn the_equation_does_not_cover_tcps_that_leave_slow_start_all_at_once() {
+    let lossy = (1..=12).filter(|&seed| run(seed, "").0 > 0).count();
+    assert!(lossy > 6, "users' packets are dropped in {lossy} networks of 12");
+}
