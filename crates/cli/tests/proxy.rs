@@ -220,6 +220,21 @@ fn a_terminated_proxy_lets_connections_end_and_a_second_signal_does_not() {
 }
 
 #[test]
+fn a_proxy_that_is_killed_leaves_nothing_that_looks_whole() {
+    let mut proxy = Proxy::start("");
+    for tongue in TONGUES {
+        let (mut server, mut client) = server_and_client(&proxy, tongue);
+        server.write_all(b"half").unwrap();
+        client.read_exact(&mut [0; 4]).unwrap();
+        proxy.signal("KILL");
+        proxy.wait();
+        assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset, "{tongue:?}");
+        assert_eq!(server.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset, "{tongue:?}");
+        proxy = Proxy::start("");
+    }
+}
+
+#[test]
 fn a_file_that_is_read_again_concerns_connections_from_now_on() {
     let mut proxy = Proxy::start("");
     let (mut server, mut client) = server_and_client(&proxy, Tongue::Connect);
