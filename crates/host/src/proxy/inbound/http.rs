@@ -114,7 +114,7 @@ impl Head {
             // So that who speaks TLS or SSH to this port hears of it before its patience ends.
             let first = bytes.iter().find(|byte| !matches!(byte, b'\r' | b'\n'));
             return match first {
-                Some(byte) if !byte.is_ascii_alphabetic() => Head::Refused(Refusal::new(
+                Some(byte) if !begins_method(*byte) => Head::Refused(Refusal::new(
                     Status::BadRequest,
                     "this is an HTTP proxy, and that is no HTTP request",
                 )),
@@ -127,6 +127,12 @@ impl Head {
             Err(refusal) => Head::Refused(refusal),
         }
     }
+}
+
+/// Whether a method may begin so: with any letter of a token (RFC 9110 s5.6.2), or the verdict on a head would depend on
+/// the pieces in which it comes.
+fn begins_method(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// Where an empty line ends the head. Lines may end without a carriage return (RFC 9112 s2.2); the reader below has the
