@@ -10,12 +10,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args, ValueEnum};
+use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use headend_host::proxy::access::{Networks, Rule};
 use headend_host::proxy::config::{Config, Listener, Way};
 use headend_host::proxy::inbound::Destination;
 use headend_host::proxy::{Proxy, Refusal, Sinks};
+
+use headend_host::handover;
+use headend_host::service::{self, News, Passed, Supervisor};
 
 use crate::failure::Failure;
 use admin::{Admin, State};
@@ -46,6 +50,11 @@ pub(crate) struct Arguments {
     /// Read the file, say what is wrong with it, and end
     #[arg(long, requires = "config")]
     check: bool,
+
+    /// Take the sockets of the proxy whose file has this path as `handover`, which then lets its connections end; without
+    /// one there, listen anew
+    #[arg(long, value_name = "PATH", requires = "config")]
+    take_over: Option<PathBuf>,
 
     /// Listen here, without a file
     #[arg(long, value_name = "ADDRESS:PORT", group = "what")]
@@ -91,8 +100,8 @@ enum Tongue {
 
 /// So often every worker is asked for a sign of life.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// Without so many answers in a row it is taken for stuck.
-const UNANSWERED_MAX: u64 = 5;
+/// Without an answer for so long it is taken for stuck.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Between two looks at whether the last connection has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -108,15 +117,43 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let lines = Lines::start()?;
     let sinks =
         Sinks { say: Box::new(|message| eprintln!("{message}")), line: Box::new(move |line| lines.write(line)) };
-    let proxy = Proxy::start(config, sinks).map_err(|refusal| failure(arguments.config.as_deref(), refusal))?;
+    let supervisor = Supervisor::from_environment()?;
+    let taken = match &arguments.take_over {
+        Some(path) => handover::ask(path)?,
+        None => None,
+    };
+    let (mut passed, predecessor) = match taken {
+        Some((passed, predecessor)) => (passed, Some(predecessor)),
+        None => (service::passed()?, None),
+    };
+    let proxy = Proxy::start_with(config, sinks, &mut passed)
+        .map_err(|refusal| failure(arguments.config.as_deref(), refusal))?;
+    for Passed { name, .. } in &passed {
+        if predecessor.is_none() {
+            return Err(Failure::Wrong(format!(
+                "LISTEN_FDNAMES: nothing in the file listens where the socket {name:?} does; give both the same address"
+            )));
+        }
+        eprintln!("{name}: a socket of the proxy before this one, which the file has no more");
+    }
+    drop(passed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Failed(format!("signals cannot be received: {error}")))?;
     let admin = Admin::start(&proxy)?;
-    runtime.block_on(serve(proxy, admin.as_ref(), arguments.config.as_deref()))
+    if let Some(predecessor) = predecessor {
+        predecessor.relieve()?;
+        eprintln!("took over from the proxy that ran");
+    }
+    runtime.block_on(serve(proxy, admin.as_ref(), supervisor.as_ref(), arguments.config.as_deref()))
 }
 
 /// Serves until a signal says to end.
-async fn serve(mut proxy: Proxy, admin: Option<&Admin>, file: Option<&Path>) -> Result<(), Failure> {
+async fn serve(
+    mut proxy: Proxy,
+    admin: Option<&Admin>,
+    supervisor: Option<&Supervisor>,
+    file: Option<&Path>,
+) -> Result<(), Failure> {
     let mut reload = receive(SignalKind::hangup())?;
     let mut terminate = receive(SignalKind::terminate())?;
     let mut interrupt = receive(SignalKind::interrupt())?;
@@ -131,35 +168,50 @@ async fn serve(mut proxy: Proxy, admin: Option<&Admin>, file: Option<&Path>) -> 
         );
     }
     let tell = |proxy: &Proxy, state| admin.iter().for_each(|admin| admin.tell(proxy, state));
-    let mut clock = tokio::time::interval(ASK_EVERY);
-    let mut unanswered = 0;
-    loop {
+    let notify = |news: News<'_>| supervisor.iter().for_each(|supervisor| supervisor.tell(news));
+    let no_door = |error: std::io::Error| Failure::Failed(format!("no successor can be waited for: {error}"));
+    let door = proxy.door().map(|door| UnixListener::from_std(door.try_clone()?)).transpose().map_err(no_door)?;
+    let due = supervisor.and_then(|supervisor| supervisor.watchdog).map_or(ASK_EVERY, |due| ASK_EVERY.min(due / 2));
+    let mut clock = tokio::time::interval(due);
+    let mut answered = Instant::now();
+    let mut is_stuck = false;
+    notify(News::Ready("serving"));
+    let state = loop {
         tokio::select! {
             _ = reload.recv() => match file {
                 Some(file) => {
+                    notify(News::Reloading);
                     reread(&mut proxy, file);
                     tell(&proxy, State::Serving);
+                    notify(News::Ready("serving"));
                 }
                 None => eprintln!("SIGHUP: there is no file to read again"),
             },
             _ = clock.tick() => {
-                let was_stuck = unanswered >= UNANSWERED_MAX;
-                unanswered = if proxy.responds() { 0 } else { unanswered + 1 };
-                match (was_stuck, unanswered >= UNANSWERED_MAX) {
-                    (false, true) => {
-                        eprintln!("a worker has not answered for {} s", ASK_EVERY.as_secs() * UNANSWERED_MAX);
-                        tell(&proxy, State::Stuck);
-                    }
-                    (true, false) => tell(&proxy, State::Serving),
-                    _ => {}
+                if proxy.responds() {
+                    answered = Instant::now();
+                    notify(News::Alive);
+                }
+                let was_stuck = std::mem::replace(&mut is_stuck, answered.elapsed() >= SILENCE_MAX);
+                if is_stuck && !was_stuck {
+                    eprintln!("a worker has not answered for {} s", SILENCE_MAX.as_secs());
+                }
+                if is_stuck != was_stuck {
+                    tell(&proxy, if is_stuck { State::Stuck } else { State::Serving });
                 }
             }
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
+            successor = next(door.as_ref()) => {
+                if has_handed_over(&proxy, successor) {
+                    break State::HandedOver;
+                }
+            }
+            _ = terminate.recv() => break State::Draining,
+            _ = interrupt.recv() => break State::Draining,
         }
-    }
+    };
+    notify(News::Stopping(state.name()));
     proxy.close_listeners();
-    tell(&proxy, State::Draining);
+    tell(&proxy, state);
     let limit = proxy.config().limits.drain;
     let open = proxy.books().open();
     if open > 0 {
@@ -169,6 +221,7 @@ async fn serve(mut proxy: Proxy, admin: Option<&Admin>, file: Option<&Path>) -> 
     while !proxy.is_idle() && Instant::now() < end {
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}
+            _ = clock.tick() => if proxy.responds() { notify(News::Alive) },
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
         }
@@ -177,8 +230,40 @@ async fn serve(mut proxy: Proxy, admin: Option<&Admin>, file: Option<&Path>) -> 
     if left > 0 {
         eprintln!("{left} connections are reset");
     }
+    if let (State::Draining, Some(path)) = (state, &proxy.config().handover) {
+        // Left behind, where this user may not remove it, it does no harm.
+        let _ = std::fs::remove_file(path);
+    }
     proxy.stop();
     Ok(())
+}
+
+/// The next process that asks for the sockets of this one.
+async fn next(door: Option<&UnixListener>) -> std::io::Result<UnixStream> {
+    match door {
+        Some(door) => door.accept().await.map(|(stream, _)| stream),
+        None => std::future::pending().await,
+    }
+}
+
+/// True once another process serves all ways in.
+fn has_handed_over(proxy: &Proxy, successor: std::io::Result<UnixStream>) -> bool {
+    let outcome = successor.and_then(|successor| {
+        let user = successor.peer_cred()?.uid();
+        if user != 0 && user != proxy.owner().as_raw() {
+            return Err(std::io::Error::other(format!("user {user} is neither root nor who started this proxy")));
+        }
+        handover::give(&successor.into_std()?, &proxy.sockets())
+    });
+    match outcome {
+        Ok(true) => {
+            eprintln!("another process has taken over");
+            return true;
+        }
+        Ok(false) => eprintln!("a process that was to take over has given up; this one goes on"),
+        Err(error) => eprintln!("nothing was handed over, this process goes on: {error}"),
+    }
+    false
 }
 
 fn receive(kind: SignalKind) -> Result<Signal, Failure> {

@@ -136,7 +136,7 @@ impl Facts {
 }
 
 impl State {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             State::Serving => "serving",
             State::Stuck => "stuck",

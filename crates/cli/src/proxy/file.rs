@@ -73,6 +73,7 @@ struct File {
     limits: LimitsTable,
     spool: Option<SpoolTable>,
     admin: Option<AdminTable>,
+    handover: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
@@ -267,6 +268,7 @@ impl File {
                 LogFormatName::Json => LogFormat::Json,
             },
         };
+        config.handover = self.handover.map(|path| folder.join(path));
         config.admin = self.admin.map(|table| Admin {
             address: table.listen,
             clients: Networks::new(table.clients.into_iter().map(|network| network.0).collect()),

@@ -113,6 +113,10 @@ impl Proxy {
         assert!(status.unwrap().success());
     }
 
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// What its file says, changed.
     pub(crate) fn edit(&self, change: impl FnOnce(String) -> String) {
         let path = self.folder.path().join("proxy.toml");

@@ -36,6 +36,8 @@ pub struct Config {
     pub log: Log,
     /// Where whoever operates it looks at it.
     pub admin: Option<Admin>,
+    /// Where a process that is to take the place of this one asks for its sockets.
+    pub handover: Option<PathBuf>,
 }
 
 /// Where whoever operates a proxy looks at it.
@@ -234,6 +236,7 @@ impl Config {
             limits: Limits::default(),
             log: Log::default(),
             admin: None,
+            handover: None,
         }
     }
 

@@ -3,23 +3,43 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::time::Duration;
 
+use rustix::net::SocketAddrUnix;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::config::{Listener, Way};
 use super::side::Side;
 use crate::error::{During, Error};
+use crate::handover;
+use crate::service::Passed;
 use crate::socket;
 
 /// Connections that wait to be accepted; the kernel takes `net.core.somaxconn` if that is less.
 const BACKLOG: i32 = 4_096;
 
+/// Names of the sockets that are no way in, when they are handed over.
+pub(crate) const ADMIN: &str = "admin";
+pub(crate) const DOOR: &str = "handover";
+
 /// Opens the socket of a way in. Its accepted connections have the options of `side` from it, above all those that count
 /// from the first segment on.
-pub(crate) fn open(listener: &Listener, side: &Side) -> Result<TcpListener, Error> {
+pub(crate) fn open(listener: &Listener, side: &Side, passed: &mut Vec<Passed>) -> Result<TcpListener, Error> {
     let address = listener.address;
     let what = || format!("listen on {address}");
+    let may_not = || format!("listen on {address} for diverted connections (takes CAP_NET_ADMIN)");
+    if let Some(socket) = take(passed, address, listener.way.name()) {
+        socket.set_nonblocking(true).during(what)?;
+        if listener.way == Way::Transparent {
+            transparent(&SockRef::from(&socket), address).during(may_not)?;
+        }
+        side.ask(&socket);
+        let_it_fail(&socket);
+        return Ok(socket);
+    }
     let socket =
         Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP)).during(what)?;
     socket.set_reuse_address(true).during(what)?;
@@ -28,8 +48,7 @@ pub(crate) fn open(listener: &Listener, side: &Side) -> Result<TcpListener, Erro
         socket.set_only_v6(true).during(what)?;
     }
     if listener.way == Way::Transparent {
-        transparent(&socket, address)
-            .during(|| format!("listen on {address} for diverted connections (takes CAP_NET_ADMIN)"))?;
+        transparent(&socket, address).during(may_not)?;
     }
     side.ask(&socket);
     let_it_fail(&socket);
@@ -39,11 +58,38 @@ pub(crate) fn open(listener: &Listener, side: &Side) -> Result<TcpListener, Erro
 }
 
 /// Opens the socket for those who look at the proxy: nothing special.
-pub(crate) fn open_admin(address: SocketAddr) -> Result<TcpListener, Error> {
+pub(crate) fn open_admin(address: SocketAddr, passed: &mut Vec<Passed>) -> Result<TcpListener, Error> {
     let what = || format!("listen on {address} for whoever looks");
-    let socket = TcpListener::bind(address).during(what)?;
+    let socket = match take(passed, address, ADMIN) {
+        Some(socket) => socket,
+        None => TcpListener::bind(address).during(what)?,
+    };
     socket.set_nonblocking(true).during(what)?;
     Ok(socket)
+}
+
+/// Opens the place where a successor asks for the sockets, or goes on with that of the process before this one.
+pub(crate) fn open_door(path: &Path, passed: &mut Vec<Passed>) -> Result<UnixListener, Error> {
+    let is_there = |one: &Passed| {
+        let address = rustix::net::getsockname(&one.socket).ok().and_then(|any| SocketAddrUnix::try_from(any).ok());
+        one.name == DOOR && address.is_some_and(|address| address.path_bytes() == Some(path.as_os_str().as_bytes()))
+    };
+    match passed.iter().position(is_there) {
+        Some(index) => Ok(passed.remove(index).socket.into()),
+        None => handover::open(path),
+    }
+}
+
+/// The socket among `passed` that listens on `address`; one whose port was left to the kernel is known by its name.
+fn take(passed: &mut Vec<Passed>, address: SocketAddr, name: &str) -> Option<TcpListener> {
+    let is_it = |one: &Passed| {
+        let socket = SockRef::from(&one.socket);
+        let there = socket.local_addr().ok().and_then(|there| there.as_socket());
+        let is_like = |there: SocketAddr| address.port() == 0 && there.ip() == address.ip() && one.name == name;
+        socket.is_listener().unwrap_or(false) && there.is_some_and(|there| there == address || is_like(there))
+    };
+    let index = passed.iter().position(is_it)?;
+    Some(passed.remove(index).socket.into())
 }
 
 /// A socket towards a server, not yet connected; from `source` if given, which need not be an address of this machine.

@@ -30,14 +30,18 @@ mod worker;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use rustix::process::Uid;
 use rustix::thread::CapabilitySet;
 use tokio::sync::Semaphore;
 
 use crate::error::{During, Error};
 use crate::privilege;
+use crate::service::Passed;
 use access::Denied;
 use books::Books;
 use config::{Config, Listener, LogFormat, Model, Way, Wrong};
@@ -52,6 +56,8 @@ pub struct Proxy {
     workers: Vec<Worker>,
     open: Vec<Open>,
     admin: Option<TcpListener>,
+    door: Option<UnixListener>,
+    owner: Uid,
     next: u64,
 }
 
@@ -108,17 +114,24 @@ const OWN_ADDRESSES_AGE_MAX: Duration = Duration::from_secs(5);
 impl Proxy {
     /// Opens all ways in, becomes the user that it is to be, and starts to serve.
     pub fn start(config: Config, sinks: Sinks) -> Result<Proxy, Refusal> {
+        Proxy::start_with(config, sinks, &mut Vec::new())
+    }
+
+    /// As [`Proxy::start`], with sockets that are open already: those that it is to listen on are taken out of `passed`.
+    pub fn start_with(config: Config, sinks: Sinks, passed: &mut Vec<Passed>) -> Result<Proxy, Refusal> {
         config.check()?;
         privilege::raise_open_files();
         let mut open = Vec::new();
         for (id, listener) in (0..).zip(&config.listeners) {
             open.push(Open {
                 id,
-                socket: listen::open(listener, &config.local)?,
+                socket: listen::open(listener, &config.local, passed)?,
                 listener: Arc::new(listener.clone()),
             });
         }
-        let admin = config.admin.as_ref().map(|admin| listen::open_admin(admin.address)).transpose()?;
+        let admin = config.admin.as_ref().map(|admin| listen::open_admin(admin.address, passed)).transpose()?;
+        let door = config.handover.as_deref().map(|path| listen::open_door(path, passed)).transpose()?;
+        let owner = rustix::process::geteuid();
         if let Some(user) = &config.user {
             privilege::become_user(user, needed_later(&config))?;
         }
@@ -138,7 +151,7 @@ impl Proxy {
         let workers: Result<Vec<Worker>, Error> =
             (0..config.workers.get()).map(|index| Worker::start(index, shared.clone())).collect();
         let next = open.len() as u64;
-        let proxy = Proxy { shared, workers: workers?, open, admin, next };
+        let proxy = Proxy { shared, workers: workers?, open, admin, door, owner, next };
         for open in &proxy.open {
             proxy.accept_from(open)?;
         }
@@ -154,6 +167,25 @@ impl Proxy {
     /// Where whoever operates it is to be answered, if [`Config::admin`] says so. The proxy itself serves nobody there.
     pub fn admin(&self) -> Option<&TcpListener> {
         self.admin.as_ref()
+    }
+
+    /// Where a process that is to take the place of this one asks for its sockets, if [`Config::handover`] says so.
+    pub fn door(&self) -> Option<&UnixListener> {
+        self.door.as_ref()
+    }
+
+    /// Who started this process, whoever it has become since: nobody but that user and root may have its sockets.
+    pub fn owner(&self) -> Uid {
+        self.owner
+    }
+
+    /// All sockets that a process in the place of this one needs, with names.
+    pub fn sockets(&self) -> Vec<(String, BorrowedFd<'_>)> {
+        let mut sockets: Vec<_> =
+            self.open.iter().map(|open| (open.listener.way.name().to_owned(), open.socket.as_fd())).collect();
+        sockets.extend(self.admin.iter().map(|socket| (listen::ADMIN.to_owned(), socket.as_fd())));
+        sockets.extend(self.door.iter().map(|socket| (listen::DOOR.to_owned(), socket.as_fd())));
+        sockets
     }
 
     /// True if every thread of it has done something since this was asked last: one that hangs does not.
@@ -206,7 +238,7 @@ impl Proxy {
         // An address may go from one way in to another: those that are to be closed are only when the new ones are open.
         let mut opened = Vec::new();
         for listener in new {
-            let socket = listen::open(listener, &config.local)?;
+            let socket = listen::open(listener, &config.local, &mut Vec::new())?;
             opened.push(Open { id: self.next + opened.len() as u64, socket, listener: Arc::new(listener.clone()) });
         }
         self.next += opened.len() as u64;
