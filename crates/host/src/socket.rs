@@ -20,6 +20,8 @@ pub use memory::Memory;
 pub(crate) const TCP_RTO_MAX_MS: libc::c_int = 44;
 pub(crate) const TCP_RTO_MIN_US: libc::c_int = 45;
 pub(crate) const TCP_DELACK_MAX_US: libc::c_int = 46;
+/// asm-generic/sockios.h
+const SIOCATMARK: libc::Ioctl = 0x8905;
 
 /// What to tell a socket before it connects or listens. Accepted connections have it from their listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,6 +159,14 @@ pub(crate) fn read(socket: impl AsFd, level: libc::c_int, option: libc::c_int) -
     // SAFETY: the kernel writes at most `length` bytes into `value`; both outlive the call.
     let result = unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut length) };
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// True if the next byte to be read is an urgent one: reading stops before it, whatever has come after (SIOCATMARK, tcp(7)).
+pub(crate) fn is_at_urgent(socket: impl AsFd) -> bool {
+    let mut is_at: libc::c_int = 0;
+    // SAFETY: the kernel writes a number into `is_at`, which outlives the call.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), SIOCATMARK, &raw mut is_at) };
+    result == 0 && is_at != 0
 }
 
 /// State of a connection's loss recovery (`tcpi_ca_state`).

@@ -26,6 +26,7 @@ use tokio::time::{Instant, sleep_until};
 use super::books::{Books, Flow};
 use super::listen;
 use super::spool::Folder;
+use crate::socket;
 use held::Held;
 
 /// Measured on loopback and veth (docs/explanation/proxy.md): less costs more calls, more falls out of the cache.
@@ -388,11 +389,12 @@ impl Leg<'_> {
         let want = bytes.len();
         let mut read = None;
         // Told that it would block, the runtime waits for the kernel's next event: that is so as well after less was read
-        // than wanted, and spares a call that returns nothing. A close or a reset that is known already stays known.
+        // than wanted, and spares a call that returns nothing; but no read goes on across an urgent byte. A close or a reset that is known already stays known.
         let told = self.stream.try_io(Interest::READABLE, || {
             let len = rustix::net::recv(self.stream, &mut *bytes, flags)?.1;
             read = Some(len);
-            if len < want && !flags.contains(RecvFlags::PEEK) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+            let is_all = len < want && !flags.contains(RecvFlags::PEEK) && !socket::is_at_urgent(self.stream);
+            if is_all { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
         match (read, told) {
             (Some(0), _) if want > 0 => {
