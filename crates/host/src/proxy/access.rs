@@ -52,10 +52,10 @@ impl Networks {
         Networks(networks)
     }
 
-    /// Reads `10.0.0.0/8`, `2001:db8::/32`, or an address for itself alone.
+    /// Reads `10.0.0.0/8`, `2001:db8::/32`, or an address for itself alone. What is IPv4 in IPv6 is IPv4.
     pub fn read(text: &str) -> Option<IpNet> {
         let network = text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
-        network.map(|network: IpNet| network.trunc())
+        network.map(|network: IpNet| canonical(network.trunc()))
     }
 
     /// True if there are none.
@@ -131,7 +131,10 @@ impl Destinations {
     pub fn check(&self, address: SocketAddr, own: &[IpAddr]) -> Result<(), Denied> {
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         let covered = |rules: &[Rule]| rules.iter().any(|rule| rule.covers(address));
-        if covered(&self.deny) {
+        // What is forbidden stays so behind a gateway.
+        let behind = embedded(address.ip()).map(|v4| SocketAddr::new(v4.into(), address.port()));
+        let is_denied = |address| self.deny.iter().any(|rule| rule.covers(address));
+        if is_denied(address) || behind.is_some_and(is_denied) {
             return Err(Denied::Listed);
         }
         if covered(&self.allow) {
@@ -140,13 +143,25 @@ impl Destinations {
         if let Some(what) = special(address.ip()) {
             return Err(Denied::Special(what));
         }
-        if own.contains(&address.ip()) {
+        if own.contains(&address.ip()) || behind.is_some_and(|behind| own.contains(&behind.ip())) {
             return Err(Denied::Special("an address of this machine"));
         }
         if !self.only.is_empty() {
             return if covered(&self.only) { Ok(()) } else { Err(Denied::Unlisted) };
         }
         if address.port() == 25 { Err(Denied::Mail) } else { Ok(()) }
+    }
+}
+
+/// Addresses are compared without IPv6 clothes: a network must not wear them either, or it would hold none of its own.
+fn canonical(network: IpNet) -> IpNet {
+    let v4 = |v6: Ipv6Net| {
+        let length = v6.prefix_len().checked_sub(96)?;
+        Ipv4Net::new(v6.addr().to_ipv4_mapped()?, length).ok()
+    };
+    match network {
+        IpNet::V6(v6) => v4(v6).map_or(network, IpNet::V4),
+        IpNet::V4(_) => network,
     }
 }
 
@@ -159,6 +174,8 @@ pub fn special(address: IpAddr) -> Option<&'static str> {
         IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
         IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
         IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+        IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
+        IpAddr::V6(Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42)),
     ];
     let address = address.to_canonical();
     if METADATA.contains(&address) {
@@ -178,22 +195,35 @@ pub fn special(address: IpAddr) -> Option<&'static str> {
         }
         IpAddr::V6(v6) => {
             let within = |prefix: [u16; 8], len| Ipv6Net::new_assert(prefix.into(), len).contains(&v6);
-            let octets = v6.octets();
-            let embedded = |at: usize| Ipv4Addr::new(octets[at], octets[at + 1], octets[at + 2], octets[at + 3]);
             match v6 {
                 _ if v6.is_loopback() => Some("a loopback address"),
                 _ if v6.is_unspecified() => Some("an unspecified address"),
                 _ if v6.is_multicast() => Some("a multicast address"),
                 // fe80::/10 and the site-local fec0::/10 before it.
                 _ if within([0xfe80, 0, 0, 0, 0, 0, 0, 0], 9) => Some("a link-local address"),
-                // A gateway would make an IPv4 address of them (RFC 4291 s2.5.5.1, RFC 6052, RFC 3056).
-                _ if within([0; 8], 96) => special(embedded(12).into()).or(Some("an IPv4-compatible address")),
-                _ if within([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96) => special(embedded(12).into()),
-                _ if octets[..2] == [0x20, 0x02] => special(embedded(2).into()),
-                _ => None,
+                // RFC 8215: a network's own gateways, which lead to its private addresses as well.
+                _ if within([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48) => Some("an address of a gateway to IPv4"),
+                _ => {
+                    let behind = embedded(address).and_then(|v4| special(v4.into()));
+                    behind.or(within([0; 8], 96).then_some("an IPv4-compatible address"))
+                }
             }
         }
     }
+}
+
+/// The IPv4 address that a gateway would make of an IPv6 address.
+fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
+    let IpAddr::V6(v6) = address else { return None };
+    let octets = v6.octets();
+    let at = match v6.segments() {
+        // IPv4-compatible (RFC 4291 s2.5.5.1), translated (RFC 2765 s2.1), and NAT64's well-known prefix (RFC 6052 s2.1).
+        [0, 0, 0, 0, 0, 0, _, _] | [0, 0, 0, 0, 0xffff, 0, _, _] | [0x64, 0xff9b, 0, 0, 0, 0, _, _] => 12,
+        // 6to4 (RFC 3056 s2).
+        [0x2002, ..] => 2,
+        _ => return None,
+    };
+    Some(Ipv4Addr::new(octets[at], octets[at + 1], octets[at + 2], octets[at + 3]))
 }
 
 #[cfg(test)]
@@ -229,7 +259,12 @@ mod tests {
             "[64:ff9b::7f00:1]:80",
             "[2002:7f00:1::]:80",
             "[::127.0.0.1]:80",
+            "[::ffff:0:127.0.0.1]:80",
+            "[64:ff9b:1::8.8.8.8]:80",
+            "[2002:cb00:7109::1]:80",
+            "[64:ff9b::203.0.113.9]:80",
             "[fd00:ec2::254]:80",
+            "[fd20:ce::254]:80",
             "203.0.113.9:80",
             "[::ffff:203.0.113.9]:80",
             "192.0.2.1:25",
@@ -260,6 +295,17 @@ mod tests {
         assert_eq!(check(&some, "192.0.2.5:443"), Ok(()));
         assert_eq!(check(&some, "192.0.2.5:80"), Err(Denied::Unlisted));
         assert_eq!(check(&some, "198.51.100.1:443"), Err(Denied::Unlisted));
+    }
+
+    #[test]
+    fn what_is_denied_stays_so_behind_a_gateway_and_in_a_rule_in_ipv6_clothes() {
+        for text in ["10.0.0.0/8", "::ffff:10.0.0.0/104", "[::ffff:10.0.0.0/104]:80"] {
+            let some = Destinations { deny: rules(&[text]), ..Destinations::default() };
+            for address in ["10.1.2.3", "[::ffff:10.1.2.3]", "[64:ff9b::10.1.2.3]", "[2002:a01:203::1]"] {
+                assert_eq!(check(&some, &format!("{address}:80")), Err(Denied::Listed), "{address}, denied {text}");
+            }
+            assert_eq!(check(&some, "[64:ff9b::11.1.2.3]:80"), Ok(()));
+        }
     }
 
     #[test]
