@@ -1,5 +1,13 @@
 //! `headend proxy`
 
+/// In place of the standard one, which panics when nobody reads stderr any more: a pipe of a log that broke ends no
+/// connections.
+macro_rules! eprintln {
+    ($($words:tt)*) => {{
+        let _ = ::std::io::Write::write_fmt(&mut ::std::io::stderr(), format_args!("{}\n", format_args!($($words)*)));
+    }};
+}
+
 mod admin;
 mod file;
 mod lines;
@@ -114,7 +122,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.check {
         return Ok(());
     }
-    let lines = Lines::start()?;
+    let (lines, waiting) = Lines::new();
     let sinks =
         Sinks { say: Box::new(|message| eprintln!("{message}")), line: Box::new(move |line| lines.write(line)) };
     let supervisor = Supervisor::from_environment()?;
@@ -137,6 +145,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         eprintln!("{name}: a socket of the proxy before this one, which the file has no more");
     }
     drop(passed);
+    // After the proxy gave up its privileges: a thread that was there before would keep some of its own.
+    lines::start_writing(waiting)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Failed(format!("signals cannot be received: {error}")))?;
     let admin = Admin::start(&proxy)?;

@@ -17,12 +17,10 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Starts the thread that writes to stdout.
-    pub(super) fn start() -> Result<Lines, Failure> {
-        let (sender, lines) = sync_channel(WAITING_MAX);
-        let writer = thread::Builder::new().name("lines".to_owned()).spawn(move || write(&lines));
-        writer.map_err(|error| Failure::Failed(format!("no thread for the lines of connections: {error}")))?;
-        Ok(Lines { sender, lost: AtomicU64::new(0) })
+    /// And what is to be written of them, once somebody starts.
+    pub(super) fn new() -> (Lines, Receiver<String>) {
+        let (sender, waiting) = sync_channel(WAITING_MAX);
+        (Lines { sender, lost: AtomicU64::new(0) }, waiting)
     }
 
     /// Hands a line over.
@@ -41,6 +39,13 @@ impl Lines {
             Err(TrySendError::Disconnected(_)) => {}
         }
     }
+}
+
+/// Starts the thread that writes them to stdout.
+pub(super) fn start_writing(waiting: Receiver<String>) -> Result<(), Failure> {
+    let writer = thread::Builder::new().name("lines".to_owned()).spawn(move || write(&waiting));
+    writer.map_err(|error| Failure::Failed(format!("no thread for the lines of connections: {error}")))?;
+    Ok(())
 }
 
 fn write(lines: &Receiver<String>) {
