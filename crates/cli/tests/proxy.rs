@@ -70,6 +70,34 @@ fn a_server_may_speak_first_and_close_first() {
 }
 
 #[test]
+fn an_urgent_byte_goes_across_in_its_place_and_holds_up_nothing_behind_it() {
+    let proxy = Proxy::start("");
+    for tongue in TONGUES {
+        let (mut server, client) = server_and_client(&proxy, tongue);
+        let (upstream, downstream) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+        for (from, mut to) in [(&client, &upstream), (&server, &downstream)] {
+            let mut expected = Vec::new();
+            for round in 0..20 {
+                // In one write the kernel makes the last byte the urgent one, and what follows comes in the same turn.
+                let socket = socket2::SockRef::from(from);
+                assert_eq!(socket.send_out_of_band(b"before!").unwrap(), 7);
+                assert_eq!(socket.send(format!("after {round:2}").as_bytes()).unwrap(), 8);
+                expected.extend_from_slice(format!("before!after {round:2}").as_bytes());
+                let mut got = vec![0; 15];
+                to.read_exact(&mut got).unwrap();
+                assert_eq!(
+                    String::from_utf8_lossy(&got),
+                    String::from_utf8_lossy(&expected[round * 15..]),
+                    "{tongue:?}"
+                );
+            }
+        }
+        client.shutdown(Shutdown::Write).unwrap();
+        assert!(rest_of(&mut server).is_empty());
+    }
+}
+
+#[test]
 fn a_reset_on_either_side_resets_the_other() {
     let proxy = Proxy::start("");
     for tongue in TONGUES {
@@ -247,6 +275,49 @@ fn a_file_that_is_read_again_concerns_connections_from_now_on() {
     client.write_all(b"as ever").unwrap();
     client.shutdown(Shutdown::Write).unwrap();
     assert_eq!(rest_of(&mut server), b"as ever");
+}
+
+#[test]
+fn messages_that_nobody_reads_end_no_connection() {
+    let mut proxy = Proxy::start("");
+    let (mut server, mut client) = server_and_client(&proxy, Tongue::Connect);
+    proxy.hang_up();
+    let refused_because = |why: &str| {
+        let mut refused = connected(proxy.address(Tongue::Connect));
+        refused.write_all(b"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n").unwrap();
+        String::from_utf8(rest_of(&mut refused)).unwrap().contains(why)
+    };
+    for (allowed, why) in [("deny = [\"127.0.0.1\"]", "the rules deny it"), ("only = [\"10.0.0.1\"]", "loopback")] {
+        proxy.edit(|text| [text.split("[destinations]").next().unwrap(), "[destinations]\n", allowed].concat());
+        proxy.signal("HUP");
+        let began = std::time::Instant::now();
+        while !refused_because(why) {
+            assert!(began.elapsed() < proxied::PATIENCE, "it was told to read its file again");
+        }
+    }
+    client.write_all(b"as ever").unwrap();
+    proxy.signal("TERM");
+    drop(client);
+    assert_eq!(rest_of(&mut server), b"as ever");
+    drop(server);
+    assert_eq!(proxy.wait(), Some(0));
+}
+
+#[test]
+fn clients_that_are_turned_away_do_not_take_the_places_of_others() {
+    let proxy = Proxy::start("[limits]\nconnections = 8\nconnections_per_client = 1\n");
+    let (_server, _client) = server_and_client(&proxy, Tongue::Connect);
+    // Two seconds each until they had heard why, eight at a time, would be fifty for these.
+    let _greedy: Vec<_> = (0..200).map(|_| connected(proxy.address(Tongue::Connect))).collect();
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+    socket.connect(&proxy.address(Tongue::Connect).into()).unwrap();
+    let mut other = TcpStream::from(socket);
+    other.set_read_timeout(Some(proxied::PATIENCE)).unwrap();
+    other.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = [0; 12];
+    other.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, *b"HTTP/1.1 400");
 }
 
 #[test]

@@ -222,6 +222,9 @@ impl Way {
     }
 }
 
+/// Beyond it nothing is counted.
+const CONNECTIONS_MAX: usize = 10_000_000;
+
 impl Config {
     /// With `listeners`, and everything else as it is when nothing is said.
     pub fn new(listeners: Vec<Listener>) -> Config {
@@ -289,6 +292,9 @@ impl Config {
         if limits.connections == 0 || limits.connections_per_client == 0 {
             return wrong("limits.connections", "expected at least 1");
         }
+        if limits.connections > CONNECTIONS_MAX {
+            return wrong("limits.connections", "more than 10000000, and than any machine has descriptors for");
+        }
         Ok(())
     }
 }
@@ -323,6 +329,13 @@ mod tests {
         assert_eq!(config.check().unwrap_err().field, "admin.clients");
         config.admin = Some(admin("127.0.0.1:3128"));
         assert_eq!(config.check().unwrap_err().field, "admin.listen");
+    }
+
+    #[test]
+    fn more_connections_than_can_be_counted_are_a_mistake() {
+        let mut config = Config::new(vec![Listener::new("127.0.0.1:3128".parse().unwrap(), Way::Http)]);
+        config.limits.connections = usize::MAX;
+        assert_eq!(config.check().unwrap_err().field, "limits.connections");
     }
 
     #[test]

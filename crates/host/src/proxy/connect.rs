@@ -7,13 +7,14 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::net::{TcpSocket, TcpStream, lookup_host};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep_until};
 
 use super::access::Denied;
 use super::inbound::http::{self, Refusal};
 use super::inbound::{Destination, Host, socks5};
 use super::listen;
+use super::lookups::Lookups;
 use super::side::Side;
 
 /// RFC 8305 s5: the next attempt begins when the one before has had this long.
@@ -47,6 +48,9 @@ pub(crate) struct Route<'a> {
     pub(crate) side: &'a Side,
     /// The address to come from, if not this machine's.
     pub(crate) source: Option<SocketAddr>,
+    /// Where names are looked up, and for whom.
+    pub(crate) lookups: &'a Lookups,
+    pub(crate) client: IpAddr,
     /// Whether a connection may go there.
     pub(crate) check: &'a (dyn Fn(SocketAddr) -> Result<(), Denied> + Send + Sync),
 }
@@ -56,7 +60,7 @@ impl Route<'_> {
     pub(crate) async fn connect(&self, to: &Destination, limit: Duration) -> Result<TcpStream, Failure> {
         let deadline = Instant::now() + limit;
         let late = || Failure::new(Kind::TimedOut, format!("{to} did not answer within {} s", limit.as_secs_f64()));
-        let addresses = tokio::time::timeout_at(deadline, resolve(to)).await.map_err(|_| {
+        let addresses = tokio::time::timeout_at(deadline, self.resolve(to)).await.map_err(|_| {
             Failure::new(Kind::TimedOut, format!("{to} was not resolved within {} s", limit.as_secs_f64()))
         })??;
         let mut denied = None;
@@ -130,22 +134,23 @@ impl Route<'_> {
         // One that is given up while the server's answer is on its way is reset, as all are that did not end.
         TcpSocket::from_std_stream(socket.into()).connect(address).await
     }
-}
 
-async fn resolve(to: &Destination) -> Result<Vec<SocketAddr>, Failure> {
-    match &to.host {
-        Host::Address(address) => Ok(vec![SocketAddr::new(*address, to.port)]),
-        Host::Name(name) => {
-            let no = |why: String| Failure::new(Kind::NoAddress, format!("{name} has no address: {why}"));
-            let found = lookup_host((&**name, to.port)).await.map_err(|error| no(error.to_string()))?;
-            let mut addresses: Vec<SocketAddr> = Vec::new();
-            for address in found {
-                let address = SocketAddr::new(address.ip().to_canonical(), to.port);
-                if !addresses.contains(&address) && addresses.len() < ADDRESSES_MAX {
-                    addresses.push(address);
+    async fn resolve(&self, to: &Destination) -> Result<Vec<SocketAddr>, Failure> {
+        match &to.host {
+            Host::Address(address) => Ok(vec![SocketAddr::new(*address, to.port)]),
+            Host::Name(name) => {
+                let no = |why: String| Failure::new(Kind::NoAddress, format!("{name} has no address: {why}"));
+                let found =
+                    self.lookups.find(self.client, name, to.port).await.map_err(|error| no(error.to_string()))?;
+                let mut addresses: Vec<SocketAddr> = Vec::new();
+                for address in found {
+                    let address = SocketAddr::new(address.ip().to_canonical(), to.port);
+                    if !addresses.contains(&address) && addresses.len() < ADDRESSES_MAX {
+                        addresses.push(address);
+                    }
                 }
+                if addresses.is_empty() { Err(no("the name exists".to_owned())) } else { Ok(addresses) }
             }
-            if addresses.is_empty() { Err(no("the name exists".to_owned())) } else { Ok(addresses) }
         }
     }
 }
@@ -204,11 +209,11 @@ impl Failure {
 }
 
 /// Addresses of this machine's interfaces, in the namespace of the calling thread.
-pub(crate) fn own_addresses() -> Vec<IpAddr> {
+pub(crate) fn own_addresses() -> io::Result<Vec<IpAddr>> {
     let mut list = std::ptr::null_mut();
     // SAFETY: the call stores a list in `list`, or fails and leaves it.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
-        return Vec::new();
+        return Err(io::Error::last_os_error());
     }
     let mut addresses = Vec::new();
     let mut at = list;
@@ -236,7 +241,7 @@ pub(crate) fn own_addresses() -> Vec<IpAddr> {
     }
     // SAFETY: the list is from getifaddrs, and nothing refers to it any more.
     unsafe { libc::freeifaddrs(list) };
-    addresses
+    Ok(addresses)
 }
 
 #[cfg(test)]
@@ -255,6 +260,6 @@ mod tests {
 
     #[test]
     fn the_loopback_is_among_the_addresses_of_this_machine() {
-        assert!(own_addresses().contains(&"127.0.0.1".parse().unwrap()));
+        assert!(own_addresses().unwrap().contains(&"127.0.0.1".parse().unwrap()));
     }
 }

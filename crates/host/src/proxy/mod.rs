@@ -6,7 +6,7 @@
 //! | `inbound/` | what clients say, read without sockets: HTTP, SOCKS 5, the PROXY protocol |
 //! | `side` `listen` | the TCP of a side; sockets that are like that |
 //! | `worker` | threads with a runtime each; all accept from the same sockets |
-//! | `session` | one connection from being accepted to its end: `handshake`, `connect`, `wire` |
+//! | `session` | one connection from being accepted to its end: `handshake`, `connect` (with `lookups`), `wire` |
 //! | `wire` | two sockets joined: the engine's relay decides, bytes move |
 //! | `rules` | what the kernel is told so that connections of others come to a transparent listener |
 //! | `wire/held` `spool` | bytes that the other side has not taken yet, in memory and in files |
@@ -20,6 +20,7 @@ mod handshake;
 pub mod inbound;
 mod listen;
 mod log;
+mod lookups;
 pub mod rules;
 mod session;
 pub mod side;
@@ -29,6 +30,7 @@ mod wire;
 mod worker;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
@@ -45,6 +47,7 @@ use crate::service::Passed;
 use access::Denied;
 use books::Books;
 use config::{Config, Listener, LogFormat, Model, Way, Wrong};
+use lookups::Lookups;
 use side::Grant;
 use spool::Folder;
 use worker::Worker;
@@ -97,6 +100,9 @@ pub(crate) struct Shared {
     /// Where data waits, and since which configuration.
     store: RwLock<Option<Arc<Folder>>>,
     own: Mutex<(Instant, Arc<[IpAddr]>)>,
+    pub(crate) lookups: Lookups,
+    /// Turns to wait until a client that was refused has heard why.
+    pub(crate) farewells: Semaphore,
     sinks: Sinks,
 }
 
@@ -108,6 +114,8 @@ pub(crate) struct Rules {
     listening: Vec<SocketAddr>,
 }
 
+/// At most so many places of connections, and an eighth of them, are taken by clients that are refused.
+const FAREWELLS_MAX: usize = 256;
 /// So often the addresses of this machine are looked up again.
 const OWN_ADDRESSES_AGE_MAX: Duration = Duration::from_secs(5);
 
@@ -135,6 +143,7 @@ impl Proxy {
         if let Some(user) = &config.user {
             privilege::become_user(user, needed_later(&config))?;
         }
+        let own = connect::own_addresses().during(|| "list the addresses of this machine")?;
         let config = Arc::new(config);
         let (store, spool) = match &config.model {
             Model::Buffer => (None, 0),
@@ -145,7 +154,9 @@ impl Proxy {
             places: Arc::new(Semaphore::new(config.limits.connections)),
             rules: RwLock::new(Arc::new(Rules::new(config.clone(), &open, admin.as_ref()))),
             store: RwLock::new(store),
-            own: Mutex::new((Instant::now(), connect::own_addresses().into())),
+            own: Mutex::new((Instant::now(), own.into())),
+            lookups: Lookups::new(),
+            farewells: Semaphore::new((config.limits.connections / 8).clamp(1, FAREWELLS_MAX)),
             sinks,
         });
         let workers: Result<Vec<Worker>, Error> =
@@ -372,11 +383,7 @@ impl Shared {
     fn check(&self, config: &Config, address: SocketAddr, is_fixed: bool) -> Result<(), Denied> {
         let own = self.own_addresses();
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-        let is_here = |listening: &SocketAddr| {
-            let is_any = listening.ip().is_unspecified() && (address.ip().is_loopback() || own.contains(&address.ip()));
-            listening.port() == address.port() && (is_any || listening.ip().to_canonical() == address.ip())
-        };
-        if self.rules().listening.iter().any(is_here) {
+        if self.rules().listening.iter().any(|listening| is_here(*listening, address, &own)) {
             return Err(Denied::Special("this proxy itself"));
         }
         if is_fixed { Ok(()) } else { config.destinations.check(address, &own) }
@@ -385,14 +392,62 @@ impl Shared {
     fn own_addresses(&self) -> Arc<[IpAddr]> {
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         if own.0.elapsed() > OWN_ADDRESSES_AGE_MAX {
-            *own = (Instant::now(), connect::own_addresses().into());
+            *own = (Instant::now(), still_own(&own.1, connect::own_addresses()));
         }
         own.1.clone()
     }
 }
 
+/// Without a descriptor left to ask with, what was known holds: an unknown address would be one that anybody may go to.
+fn still_own(before: &Arc<[IpAddr]>, found: io::Result<Vec<IpAddr>>) -> Arc<[IpAddr]> {
+    found.map_or_else(|_| before.clone(), Arc::from)
+}
+
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}
+
+/// Whether connecting to `address` ends at a socket that listens at `listening`.
+fn is_here(listening: SocketAddr, address: SocketAddr, own: &[IpAddr]) -> bool {
+    let (at, to) = (listening.ip().to_canonical(), address.ip());
+    let is_any = at.is_unspecified() && (to.is_loopback() || own.contains(&to));
+    // Linux takes who connects to no address in particular to the loopback.
+    let is_none = to.is_unspecified() && (at.is_unspecified() || at.is_loopback());
+    listening.port() == address.port() && (at == to || is_any || is_none)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_cannot_be_listed_are_those_that_they_were() {
+        let before: Arc<[IpAddr]> = vec![IpAddr::from([192, 0, 2, 1])].into();
+        assert_eq!(still_own(&before, Err(io::ErrorKind::OutOfMemory.into())), before);
+        assert!(still_own(&before, Ok(Vec::new())).is_empty());
+    }
+
+    #[test]
+    fn a_listener_is_found_under_every_address_that_leads_to_it() {
+        let own = ["192.0.2.1".parse().unwrap(), "127.0.0.1".parse().unwrap()];
+        let is_here =
+            |listening: &str, address: &str| is_here(listening.parse().unwrap(), address.parse().unwrap(), &own);
+        for (listening, address) in [
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("127.0.0.1:80", "0.0.0.0:80"),
+            ("[::1]:80", "[::]:80"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
+            ("0.0.0.0:80", "127.9.9.9:80"),
+            ("0.0.0.0:80", "192.0.2.1:80"),
+        ] {
+            assert!(is_here(listening, address), "{address} leads to {listening}");
+        }
+        for (listening, address) in
+            [("127.0.0.1:80", "127.0.0.1:81"), ("127.0.0.1:80", "192.0.2.1:80"), ("0.0.0.0:80", "192.0.2.2:80")]
+        {
+            assert!(!is_here(listening, address), "{address} leads elsewhere than {listening}");
+        }
     }
 }

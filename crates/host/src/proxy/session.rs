@@ -94,7 +94,7 @@ impl Session {
             Ok(opened) => opened,
             Err((answer, ending)) => {
                 if !answer.is_empty() {
-                    farewell(&mut local.stream, &answer).await;
+                    self.farewell(&mut local.stream, &answer).await;
                     local.is_over = true;
                 }
                 // Whoever closed without a word needs no reset.
@@ -154,7 +154,8 @@ impl Session {
         let is_fixed = matches!(self.listener.way, Way::Forward(_));
         let check = |address| self.shared.check(&self.config, address, is_fixed);
         let source = self.listener.keep_client_address.then_some(client);
-        let route = Route { side: &self.config.remote, source, check: &check };
+        let lookups = &self.shared.lookups;
+        let route = Route { side: &self.config.remote, source, lookups, client: client.ip(), check: &check };
         let connecting = route.connect(&request.destination, self.config.limits.connect);
         // A client that has reset its connection waits for nobody.
         let connected = tokio::select! {
@@ -212,11 +213,21 @@ impl Session {
     /// Tells a client, in its own tongue, that it has too many connections.
     async fn turn_away(&self, flow: &Flow, mut stream: TcpStream) {
         if self.listener.way == Way::Http {
-            farewell(&mut stream, &Refusal::new(Status::Unavailable, TOO_MANY).answer()).await;
+            self.farewell(&mut stream, &Refusal::new(Status::Unavailable, TOO_MANY).answer()).await;
             listen::let_it_end(&stream);
         }
         if self.config.log.connections {
             self.shared.log(&Closed::of(flow, &Ending::Refused(TOO_MANY.to_owned())), self.config.log.format);
+        }
+    }
+
+    /// Says the last word, and waits for it to be heard while not too many others do: those who are refused must not take
+    /// the places of those who are not.
+    async fn farewell(&self, stream: &mut TcpStream, answer: &[u8]) {
+        match self.shared.farewells.try_acquire() {
+            Ok(_turn) => farewell(stream, answer).await,
+            // It is heard unless the client has said more than was read.
+            Err(_) => drop(stream.try_write(answer)),
         }
     }
 }
