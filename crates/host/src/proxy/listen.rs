@@ -51,7 +51,6 @@ pub(crate) fn open(listener: &Listener, side: &Side, passed: &mut Vec<Passed>) -
         transparent(&socket, address).during(may_not)?;
     }
     side.ask(&socket);
-    keep_urgent(&socket);
     let_it_fail(&socket);
     socket.bind(&address.into()).during(what)?;
     socket.listen(BACKLOG).during(what)?;
@@ -97,7 +96,6 @@ fn take(passed: &mut Vec<Passed>, address: SocketAddr, name: &str) -> Option<Tcp
 pub(crate) fn towards(server: SocketAddr, side: &Side, source: Option<SocketAddr>) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
     side.ask(&socket);
-    keep_urgent(&socket);
     let_it_fail(&socket);
     if let Some(source) = source {
         transparent(&socket, server)?;
@@ -115,11 +113,6 @@ fn transparent(socket: &Socket, like: SocketAddr) -> io::Result<()> {
         SocketAddr::V4(_) => socket.set_ip_transparent_v4(true),
         SocketAddr::V6(_) => socket::set(socket, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT, 1),
     }
-}
-
-/// An urgent byte (RFC 6093) is one of the stream, in its place: else the kernel takes it out, and it goes across never.
-fn keep_urgent(socket: &Socket) {
-    let _ = socket.set_out_of_band_inline(true);
 }
 
 /// Whatever closes the socket, a panic or a kill among them, resets its connection: the peer must not take what it got for

@@ -122,6 +122,8 @@ impl Side {
         let tcp = SockRef::from(&fd);
         // Whatever is relayed was held back by its sender as long as that wanted.
         let _ = tcp.set_tcp_nodelay(true);
+        // An urgent byte (RFC 6093) is one of the stream, in its place: else the kernel takes it out.
+        let _ = tcp.set_out_of_band_inline(true);
         if let Some(name) = &self.congestion_control {
             let _ = tcp.set_tcp_congestion(name.as_bytes());
         }
