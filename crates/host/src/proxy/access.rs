@@ -226,6 +226,15 @@ fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::new(octets[at], octets[at + 1], octets[at + 2], octets[at + 3]))
 }
 
+/// Whom limits count `address` for: itself, or all of its /64, of which a subscriber has every address (RFC 4291 s2.5.4,
+/// RFC 6177).
+pub(crate) fn subscriber(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        address => address,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,5 +335,14 @@ mod tests {
         let networks = Networks::new(vec![Networks::read("10.1.2.3/8").unwrap()]);
         assert!(networks.contains("::ffff:10.9.9.9".parse().unwrap()));
         assert!(!networks.contains("11.0.0.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_subscriber_is_one_ipv4_address_or_a_64_of_ipv6() {
+        let of = |address: &str| subscriber(address.parse().expect("an address")).to_string();
+        assert_eq!(of("192.0.2.7"), "192.0.2.7");
+        assert_eq!(of("::ffff:192.0.2.7"), "192.0.2.7");
+        assert_eq!(of("2001:db8:1:2::7"), of("2001:db8:1:2:ffff:ffff:ffff:ffff"));
+        assert_ne!(of("2001:db8:1:2::7"), of("2001:db8:1:3::7"));
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Instant, SystemTime};
 
 use headend_engine::relay::Side;
 
+use super::access::subscriber;
 use crate::socket::Info;
 
 /// All counts since the start.
@@ -184,7 +185,7 @@ impl Books {
 impl Page {
     /// Counts it as one of `client`'s; false if that has `per_client` already.
     pub(crate) fn count_for(&self, client: IpAddr, per_client: usize) -> bool {
-        let client = client.to_canonical();
+        let client = subscriber(client);
         let mut clients = lock(&self.books.clients);
         let count = clients.entry(client).or_default();
         let is_one_more = *count < per_client && self.counted.set(client).is_ok();

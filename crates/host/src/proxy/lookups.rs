@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
+use super::access::subscriber;
+
 /// Lookups at a time of all clients: fewer than a worker has threads, which also write and read files.
 const ALL_MAX: usize = 48;
 /// Of one client.
@@ -52,7 +54,7 @@ impl Lookups {
     fn of(&self, client: IpAddr) -> Arc<Semaphore> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         clients.retain(|_, turns| Arc::strong_count(turns) > 1);
-        clients.entry(client.to_canonical()).or_insert_with(|| Arc::new(Semaphore::new(PER_CLIENT_MAX))).clone()
+        clients.entry(subscriber(client)).or_insert_with(|| Arc::new(Semaphore::new(PER_CLIENT_MAX))).clone()
     }
 }
 
