@@ -1,6 +1,8 @@
 //! Bytes that the other side has not taken yet, oldest first: in memory, and with a store the later ones in a file.
 //!
-//!     read -> back -> file -> front -> written
+//! ```text
+//! read -> back -> file -> front -> written
+//! ```
 //!
 //! Without a store there is the front alone, and the relay sees to it that it does not grow. With one the front is short;
 //! what does not fit goes to the back, which is written to the file when it is full. The blocking calls are made by other
