@@ -129,11 +129,13 @@ fn a_connection_is_shown_with_its_window_its_round_trips_and_an_alpha_that_can_b
     inside("cc-status", || {
         let (mut sender, mut receiver) = connection(&name.0);
         transfer(&mut sender, &mut receiver);
+        let info = || socket::Info::of(&sender).expect("it is open");
+        // Or the last acknowledgement, which may be delayed, changes the window between one look and the other.
+        wait_until("what the receiver has read is not acknowledged", || info().unacked_segments == 0);
         let shown = status(&name.0);
         let [one] = &shown[..] else { panic!("one connection: {shown:?}") };
         assert_eq!(one["alpha_packets"], 12);
-        let info = socket::Info::of(&sender).expect("it is open");
-        assert_eq!(one["cwnd_segments"], info.cwnd_segments);
+        assert_eq!(one["cwnd_segments"], info().cwnd_segments);
         let seconds = |field: &str| one[field].as_f64().unwrap_or_else(|| panic!("{field}: {one}"));
         let (base, mean) = (seconds("base_rtt_s"), seconds("mean_rtt_s"));
         assert!(0.0 < base && base <= mean && mean < 1.0, "{one}");
@@ -363,7 +365,7 @@ fn a_lab_s_hosts_have_a_fast_of_their_own_that_leaves_with_the_lab_however_that_
     assert!(output.status.success() && !told.contains("controller"), "{told}");
     assert_eq!(names_of_lab(pid), [] as [String; 0]);
     let results: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    // A packet takes 0.6 ms; CUBIC would have filled all 267 places, which is 160 ms.
+    // A packet takes 0.6 ms; CUBIC's median is more than 60 ms here.
     let queueing_ms = 1e3 * results["flows"]["rtt_p50_s"][0].as_f64().expect("a number") - 40.0;
-    assert!((1.2..20.0).contains(&queueing_ms), "10 packets wait 6 ms, and these {queueing_ms} ms: {told}");
+    assert!((1.2..40.0).contains(&queueing_ms), "10 packets wait 6 ms, and these {queueing_ms} ms: {told}");
 }
