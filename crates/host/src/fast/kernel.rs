@@ -226,7 +226,8 @@ fn read(name: &str) -> Result<Installed, Error> {
     let what = || format!("settings of {name}");
     let value = settings(name)?.lookup(&ONLY, MapFlags::ANY).map_err(told).during(what)?;
     let value = value.filter(|value| value.len() == INSTALLATION_LEN);
-    let value = value.ok_or_else(|| Error::wrong(what(), "another version of headend has installed it; remove it"))?;
+    let value = value
+        .ok_or_else(|| Error::wrong(what(), "another version of headend has installed it; remove it with that one"))?;
     let number = |at: usize| u32::from_ne_bytes(value[at..at + 4].try_into().expect("four bytes"));
     let before: Vec<u8> = value[12..].iter().copied().take_while(|c| *c != 0).collect();
     Ok(Installed {
