@@ -291,9 +291,7 @@ mod tests {
 
     #[test]
     fn a_release_is_compared_by_its_first_two_numbers() {
-        for (release, expected) in
-            [("6.1.0", Some([6, 1])), ("6.18.44-fc-v669", Some([6, 18])), ("10.0", Some([10, 0]))]
-        {
+        for (release, expected) in [("6.1.0", Some([6, 1])), ("6.18.5-amd64", Some([6, 18])), ("10.0", Some([10, 0]))] {
             assert_eq!(version(release), expected);
         }
         assert_eq!(version("unknown"), None, "a kernel that says nothing is given a try");
