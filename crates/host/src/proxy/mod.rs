@@ -298,7 +298,8 @@ impl Proxy {
         for worker in &self.workers {
             // All of them accept from the one socket: whoever comes is served as long as any worker is free, and a socket
             // that was handed over is like one that was opened.
-            worker.accept_from(open.id, open.socket.try_clone().during(|| "share a listening socket")?);
+            let socket = open.socket.try_clone().during(|| "share a listening socket")?;
+            worker.accept_from(open.id, socket, worker::reserve().during(|| "reserve a descriptor")?);
         }
         Ok(())
     }

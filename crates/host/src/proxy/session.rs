@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -60,8 +60,8 @@ impl Drop for Socket<'_> {
 }
 
 impl Session {
-    /// Serves the client until its connection has ended.
-    pub(crate) async fn serve(self, stream: TcpStream) {
+    /// Serves the client until its connection has ended. `spare` keeps a descriptor for the connection to its server.
+    pub(crate) async fn serve(self, stream: TcpStream, spare: Option<OwnedFd>) {
         let books = &self.shared.books;
         books.accepted.fetch_add(1, Ordering::Relaxed);
         let peer = SocketAddr::new(self.peer.ip().to_canonical(), self.peer.port());
@@ -72,7 +72,7 @@ impl Session {
             self.turn_away(&page.flow, stream).await;
             return;
         }
-        let ending = self.converse(&page, stream).await;
+        let ending = self.converse(&page, stream, spare).await;
         if !matches!(ending, Ending::Joined(_)) {
             books.refused.fetch_add(1, Ordering::Relaxed);
         }
@@ -85,11 +85,11 @@ impl Session {
         page.count_for(client.ip(), self.config.limits.connections_per_client)
     }
 
-    async fn converse(&self, page: &Page, stream: TcpStream) -> Ending {
+    async fn converse(&self, page: &Page, stream: TcpStream, spare: Option<OwnedFd>) -> Ending {
         let flow = &*page.flow;
         let mut local = Socket::new(stream, flow, Side::Local);
         // Boxed, because it is large, and gone before the relaying begins.
-        let opened = Box::pin(self.open(page, &mut local.stream)).await;
+        let opened = Box::pin(self.open(page, &mut local.stream, spare)).await;
         let (request, remote, client) = match opened {
             Ok(opened) => opened,
             Err((answer, ending)) => {
@@ -132,6 +132,7 @@ impl Session {
         &self,
         page: &Page,
         stream: &mut TcpStream,
+        spare: Option<OwnedFd>,
     ) -> Result<(Request, TcpStream, SocketAddr), (Vec<u8>, Ending)> {
         let flow = &*page.flow;
         let silent = |why: String| Err((Vec::new(), Ending::Refused(why)));
@@ -156,6 +157,7 @@ impl Session {
         let source = self.listener.keep_client_address.then_some(client);
         let lookups = &self.shared.lookups;
         let route = Route { side: &self.config.remote, source, lookups, client: client.ip(), check: &check };
+        drop(spare);
         let connecting = route.connect(&request.destination, self.config.limits.connect);
         // A client that has reset its connection waits for nobody.
         let connected = tokio::select! {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -29,7 +30,7 @@ pub(crate) struct Worker {
 
 #[derive(Debug)]
 enum Command {
-    AcceptFrom(u64, TcpListener),
+    AcceptFrom(u64, TcpListener, OwnedFd),
     /// Says when it is done.
     Close(u64, SyncSender<()>),
     Answer,
@@ -73,8 +74,9 @@ impl Worker {
         has_answered
     }
 
-    pub(crate) fn accept_from(&self, id: u64, socket: TcpListener) {
-        self.command(Command::AcceptFrom(id, socket));
+    /// `spare` is the first of its [`reserve`]s.
+    pub(crate) fn accept_from(&self, id: u64, socket: TcpListener, spare: OwnedFd) {
+        self.command(Command::AcceptFrom(id, socket, spare));
     }
 
     /// Closes its share of a listening socket, and waits for that.
@@ -102,9 +104,9 @@ async fn obey(mut commands: UnboundedReceiver<Command>, shared: &Arc<Shared>, an
     let mut accepting: BTreeMap<u64, Task<()>> = BTreeMap::new();
     while let Some(command) = commands.recv().await {
         match command {
-            Command::AcceptFrom(id, socket) => match tokio::net::TcpListener::from_std(socket) {
+            Command::AcceptFrom(id, socket, spare) => match tokio::net::TcpListener::from_std(socket) {
                 Ok(socket) => {
-                    accepting.insert(id, tokio::spawn(accept(shared.clone(), id, socket)));
+                    accepting.insert(id, tokio::spawn(accept(shared.clone(), id, socket, spare)));
                 }
                 Err(error) => shared.say(&format!("a worker cannot accept connections: {error}")),
             },
@@ -124,10 +126,25 @@ async fn obey(mut commands: UnboundedReceiver<Command>, shared: &Arc<Shared>, an
     }
 }
 
-async fn accept(shared: Arc<Shared>, id: u64, socket: tokio::net::TcpListener) {
+/// Opens a descriptor that keeps the place of another. A connection takes two: one that was accepted without the second
+/// could only be refused, while one that was not waits in the kernel until there are two.
+pub(crate) fn reserve() -> io::Result<OwnedFd> {
+    Ok(rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)?)
+}
+
+async fn accept(shared: Arc<Shared>, id: u64, socket: tokio::net::TcpListener, spare: OwnedFd) {
     let mut has_said = false;
+    let mut spare = Some(spare);
     loop {
-        let (stream, peer) = match socket.accept().await {
+        let reserved = spare.take().map_or_else(reserve, Ok);
+        let accepted = match reserved {
+            Ok(descriptor) => {
+                spare = Some(descriptor);
+                socket.accept().await
+            }
+            Err(error) => Err(error),
+        };
+        let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) if is_of_one_connection(&error) => continue,
             Err(error) => {
@@ -146,8 +163,9 @@ async fn accept(shared: Arc<Shared>, id: u64, socket: tokio::net::TcpListener) {
         let rules = shared.rules();
         let Some(listener) = rules.listeners.get(&id).cloned() else { return };
         let session = Session { shared: shared.clone(), config: rules.config.clone(), listener, peer };
+        let spare = spare.take();
         tokio::spawn(async move {
-            session.serve(stream).await;
+            session.serve(stream, spare).await;
             drop(place);
         });
     }
