@@ -126,6 +126,31 @@ pub struct Setup {
     pub vegas: vegas::Parameters,
 }
 
+#[cfg(test)]
+impl Setup {
+    /// For tests: what the RFCs say, with segments of `mss` bytes, and so many of them at first.
+    pub(crate) fn rfc(mss: u64, segments: u64) -> Setup {
+        Setup {
+            mss: Bytes::new(mss),
+            initial_window: Bytes::new(segments * mss),
+            initial_threshold: Bytes::MAX,
+            abc_limit: Bytes::new(mss),
+            loss_window: Bytes::new(mss),
+            floor_segments: 2,
+            halve_usable: false,
+            in_segments: false,
+            hystart: HyStart::Off,
+            fast: fast::Parameters::DEFAULT,
+            vegas: vegas::Parameters::DEFAULT,
+        }
+    }
+
+    /// For tests: as [`Setup::rfc`], counted as Linux counts.
+    pub(crate) fn linux(mss: u64, segments: u64) -> Setup {
+        Setup { abc_limit: Bytes::MAX, in_segments: true, ..Setup::rfc(mss, segments) }
+    }
+}
+
 /// A congestion-control algorithm.
 pub trait Controller: Debug + Send {
     /// Data was sent: `len` bytes, with `in_flight` after it.

@@ -1,6 +1,4 @@
 use super::*;
-use crate::cc::hystart::HyStart;
-use crate::cc::{fast, vegas};
 
 const MSS: u64 = 1_000;
 const RTT_MS: u64 = 50;
@@ -17,19 +15,7 @@ struct Path {
 }
 
 fn setup() -> Setup {
-    Setup {
-        mss: Bytes::new(MSS),
-        initial_window: Bytes::new(10 * MSS),
-        initial_threshold: Bytes::MAX,
-        abc_limit: Bytes::MAX,
-        loss_window: Bytes::new(MSS),
-        floor_segments: 2,
-        halve_usable: false,
-        in_segments: true,
-        hystart: HyStart::Off,
-        fast: fast::Parameters::DEFAULT,
-        vegas: vegas::Parameters::DEFAULT,
-    }
+    Setup::linux(MSS, 10)
 }
 
 impl Path {

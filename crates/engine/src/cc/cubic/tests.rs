@@ -4,7 +4,6 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 
 use super::*;
-use crate::cc::hystart::HyStart;
 
 const MSS: u64 = 1_000;
 
@@ -24,19 +23,7 @@ impl Clocked {
     }
 
     fn starting(segments: u64, rtt: Duration) -> Clocked {
-        let setup = Setup {
-            mss: Bytes::new(MSS),
-            initial_window: Bytes::new(segments * MSS),
-            initial_threshold: Bytes::MAX,
-            abc_limit: Bytes::new(MSS),
-            loss_window: Bytes::new(MSS),
-            floor_segments: 2,
-            halve_usable: false,
-            in_segments: false,
-            hystart: HyStart::Off,
-            fast: crate::cc::fast::Parameters::DEFAULT,
-            vegas: crate::cc::vegas::Parameters::DEFAULT,
-        };
+        let setup = Setup::rfc(MSS, segments);
         Clocked { cubic: Cubic::new(setup), now: Time::from_nanos(1), rtt }
     }
 

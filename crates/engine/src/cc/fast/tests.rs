@@ -1,25 +1,14 @@
 use super::law::{Heard, Law, averaged, has_queue, step};
 use super::*;
-use crate::cc::{Algorithm, hystart::HyStart};
+use crate::cc::Algorithm;
 use crate::rng::Rng;
 use crate::time::Duration;
 
 const MSS: u64 = 1_000;
 
 fn controller(alpha_packets: u32, segments: u64) -> Box<dyn Controller> {
-    Algorithm::Fast.start(Setup {
-        mss: Bytes::new(MSS),
-        initial_window: Bytes::new(segments * MSS),
-        initial_threshold: Bytes::MAX,
-        abc_limit: Bytes::MAX,
-        loss_window: Bytes::new(MSS),
-        floor_segments: 2,
-        halve_usable: false,
-        in_segments: true,
-        hystart: HyStart::Off,
-        fast: Parameters { alpha_packets, ..Parameters::DEFAULT },
-        vegas: crate::cc::vegas::Parameters::DEFAULT,
-    })
+    Algorithm::Fast
+        .start(Setup { fast: Parameters { alpha_packets, ..Parameters::DEFAULT }, ..Setup::linux(MSS, segments) })
 }
 
 fn ack(at_ms: u64, rtt_ms: u64, segments: u64) -> Ack {

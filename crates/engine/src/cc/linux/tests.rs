@@ -1,5 +1,4 @@
 use super::*;
-use crate::cc::hystart::HyStart;
 use crate::cc::{Ack, Algorithm, Cause, Controller};
 use crate::time::{Duration, Time};
 
@@ -14,19 +13,7 @@ struct Clocked {
 
 impl Clocked {
     fn new(algorithm: Algorithm, segments: u64, rtt_ms: u64) -> Clocked {
-        let setup = Setup {
-            mss: Bytes::new(MSS),
-            initial_window: Bytes::new(segments * MSS),
-            initial_threshold: Bytes::MAX,
-            abc_limit: Bytes::MAX,
-            loss_window: Bytes::new(MSS),
-            floor_segments: 2,
-            halve_usable: false,
-            in_segments: true,
-            hystart: HyStart::Off,
-            fast: crate::cc::fast::Parameters::DEFAULT,
-            vegas: crate::cc::vegas::Parameters::DEFAULT,
-        };
+        let setup = Setup::linux(MSS, segments);
         Clocked { controller: algorithm.start(setup), now: Time::from_nanos(1), rtt: Duration::from_millis(rtt_ms) }
     }
 

@@ -3,26 +3,13 @@ use std::fmt::Write;
 use insta::assert_snapshot;
 
 use super::*;
-use crate::cc::hystart::HyStart;
 use crate::time::Time;
 
 const MSS: u64 = 1_000;
 
 /// RFC 5681's rules, or those of 1996: halves in whole segments of what was usable, without a floor.
 fn setup(of_1996: bool) -> Setup {
-    Setup {
-        mss: Bytes::new(MSS),
-        initial_window: Bytes::new(2 * MSS),
-        initial_threshold: Bytes::MAX,
-        abc_limit: Bytes::new(MSS),
-        loss_window: Bytes::new(MSS),
-        floor_segments: if of_1996 { 0 } else { 2 },
-        halve_usable: of_1996,
-        in_segments: false,
-        hystart: HyStart::Off,
-        fast: crate::cc::fast::Parameters::DEFAULT,
-        vegas: crate::cc::vegas::Parameters::DEFAULT,
-    }
+    Setup { floor_segments: if of_1996 { 0 } else { 2 }, halve_usable: of_1996, ..Setup::rfc(MSS, 2) }
 }
 
 fn ack(reno: &mut Reno, bytes: u64) {

@@ -1,6 +1,4 @@
 use super::*;
-use crate::cc::fast;
-use crate::cc::hystart::HyStart;
 use crate::time::Time;
 
 const MSS: u64 = 1_000;
@@ -14,19 +12,7 @@ struct Path {
 
 impl Path {
     fn new(initial: u64, holds: u64) -> Path {
-        let vegas = Vegas::new(&Setup {
-            mss: Bytes::new(MSS),
-            initial_window: Bytes::new(initial * MSS),
-            initial_threshold: Bytes::MAX,
-            abc_limit: Bytes::MAX,
-            loss_window: Bytes::new(MSS),
-            floor_segments: 2,
-            halve_usable: false,
-            in_segments: true,
-            hystart: HyStart::Off,
-            fast: fast::Parameters::DEFAULT,
-            vegas: Parameters::DEFAULT,
-        });
+        let vegas = Vegas::new(&Setup::linux(MSS, initial));
         Path { vegas, base_ms: 100, holds }
     }
 
