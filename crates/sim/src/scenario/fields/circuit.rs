@@ -1,0 +1,59 @@
+//! The table of a circuit.
+
+use super::Absent::{Follows, Is, Required};
+use super::{Field, HOUR_NS, Kind, Shape, field};
+use crate::scenario::tcp;
+
+/// A circuit of TCP decoupling.
+pub static CIRCUIT: Shape = Shape { name: "circuit", tag: None, fields: || CIRCUIT_FIELDS };
+const CIRCUIT_FIELDS: &[Field] = &[
+    field("from", Kind::Text, Required, "The router at which packets enter."),
+    field(
+        "to",
+        Kind::Text,
+        Required,
+        "The router at which they leave; packets that pass `from` on a way over `to` enter.",
+    ),
+    field(
+        "flows",
+        Kind::List(&Kind::Text),
+        Follows("all flows"),
+        "Only packets of these flows enter, data as well as acknowledgements.",
+    ),
+    field("controls", Kind::Count { min: 1, max: 1_000 }, Is("1"), "How many control TCPs there are."),
+    field("vmss", Kind::Size { min: 64, max: 60_000 }, Is("1500B"), "Bytes of users' packets for each header packet."),
+    field(
+        "gmb",
+        Kind::Rate,
+        Follows("nothing guaranteed"),
+        "The guaranteed minimum bandwidth: sent with no regard to congestion.",
+    ),
+    field("personality", Kind::Personality, Is("linux"), "The control TCPs, by name."),
+    field(
+        "tcp",
+        Kind::Table(&tcp::SHAPE),
+        Is("{}"),
+        "What differs from the personality. Segments are of `vmss`, and buffers without limit, whatever it says.",
+    ),
+    field("queue", Kind::Queue, Is("100 packets"), "How much may wait to enter."),
+    field(
+        "drops",
+        Kind::Choice(|| vec!["tail", "early", "fair"]),
+        Is("tail"),
+        "What is dropped of what waits. `tail`: what does not fit. `early`: some packets before that, by random early \
+         detection. `fair`: some packets before that, and no flow twice in a row (section 3.6 of the thesis). The last two \
+         need a `queue` in packets.",
+    ),
+    field(
+        "threshold",
+        Kind::Count { min: 1, max: 1_000_000 },
+        Is("10"),
+        "With `drops = \"early\"` or `\"fair\"`: from so many waiting packets on some are dropped.",
+    ),
+    field(
+        "user_rtt",
+        Kind::Span { min: 1_000, max: HOUR_NS },
+        Is("500ms"),
+        "With `drops = \"fair\"`: the longest round trip of users; a flow silent for longer is not active.",
+    ),
+];
