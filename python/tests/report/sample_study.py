@@ -221,7 +221,6 @@ def ladder() -> FigureResult:
         caption="Packets 11 and 14 are lost.",
         section="6.4",
         kind="ladder",
-        x_label="",
         y_label="Time [s]",
         ladder=arrows,
         command=COMMAND + "fig16",
@@ -237,8 +236,6 @@ def equation() -> FigureResult:
         caption="The model of section 5.2.",
         section="5.2",
         kind="derivation",
-        x_label="",
-        y_label="",
         text="A window of `B` packets arrives at 25 Mbit/s and leaves at 10 Mbit/s, so the modem must hold\n\n"
         "    C >= (B - 1) (1 - 10/25)\n    7 >= (B - 1) 0.6\n    B <= 12.67 packets of 1460 B = 18.5 KB\n\n"
         "| buffer | packets | time-out |\n|---|---|---|\n| 16 KB | 11 | no |\n| 24 KB | 17 | yes |\n",
@@ -254,8 +251,6 @@ def table() -> FigureResult:
         caption="Throughput with the remedies.",
         section="7",
         kind="table",
-        x_label="",
-        y_label="",
         text="| ACK loss | throughput |\n|---|---|\n| 0% | 8.1 Mbit/s |\n| 20% | 6.2 Mbit/s |\n",
         command=COMMAND + "acks",
         runs=100,

@@ -1,6 +1,5 @@
 """The report as a reader meets it: opened from a file in Debian's Chromium."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -8,20 +7,7 @@ import sample_study
 
 from headend.report import render
 
-CHROMIUM = Path("/usr/bin/chromium")
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 780}
-
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: as root, apt-get install chromium")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
