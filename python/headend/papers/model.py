@@ -91,7 +91,7 @@ class ClaimResult:
     criteria: list[Criterion] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FigureResult:
     """A figure of the paper, rerun."""
 
@@ -99,10 +99,10 @@ class FigureResult:
     """Without the study: "fig4"; the full id is "tuning.fig4"."""
     title: str
     caption: str
-    section: str
+    section: str = ""
     kind: Kind
-    x_label: str
-    y_label: str
+    x_label: str = ""
+    y_label: str = ""
     x_log: bool = False
     y_log: bool = False
     series: list[Series] = field(default_factory=list)

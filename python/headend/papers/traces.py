@@ -61,17 +61,6 @@ class SequenceFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
-    """One exchange of a ladder diagram."""
-
-    name: str
-    scenario: str
-    set: Settings
-    label: Callable[[Packet], str]
-    shows: Callable[[Packet], bool] = lambda _: True
-
-
-@dataclass(frozen=True, slots=True)
 class Packet:
     """A packet's way: when it left one host and, unless it was lost, when it reached the other."""
 
@@ -96,6 +85,27 @@ class Packet:
         if self.len > 0:
             return "data"
         return "control" if set(self.flags) & set("SFR") else "ack"
+
+    @property
+    def label(self) -> str:
+        """What it is to someone who reads the exchange for the first time."""
+        names = [name for flag, name in (("S", "SYN"), ("F", "FIN"), ("R", "RST")) if flag in self.flags]
+        if self.len:
+            names.append(f"{self.len} B from {self.seq}")
+        if "A" in self.flags and not self.len:
+            names.append(f"ACK {self.ack}" if self.ack else "ACK")
+        return " ".join(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One exchange of a ladder diagram."""
+
+    name: str
+    scenario: str
+    set: Settings
+    label: Callable[[Packet], str] = lambda packet: packet.label
+    shows: Callable[[Packet], bool] = lambda _: True
 
 
 Exchanges = Mapping[str, tuple[Result, list[Packet]]]
@@ -131,7 +141,6 @@ class LadderFigure:
             caption=self.caption,
             section=self.section,
             kind="ladder",
-            x_label="",
             y_label="Time [s]",
             ladder=arrows,
             claims=[claim.judge(exchanges) for claim in self.claims],

@@ -94,8 +94,6 @@ class Equations:
             caption="Equations (3) to (5) with the thesis's numbers.",
             section="4.3",
             kind="derivation",
-            x_label="",
-            y_label="",
             text=(
                 f"PER = BER PS 8: {packet_error_rate(3e-5, 576):.3g} for 576 bytes at 3e-5, "
                 f"{packet_error_rate(3e-5, 52):.3g} for 52 bytes; {packet_error_rate(2e-6, 52):.3g} for 52 bytes "

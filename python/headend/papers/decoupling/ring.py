@@ -90,8 +90,6 @@ class RingTable:
             caption=self.caption,
             section=self.section,
             kind="table",
-            x_label="",
-            y_label="",
             text="\n".join(lines) + "\n",
             claims=[claim.judge(results) for claim in self.claims],
             command=runner.command(self.id),

@@ -10,7 +10,7 @@ from headend.papers.figure import Curves, Line, Settings, SweepFigure
 from headend.papers.model import Criterion
 from headend.papers.proxies.network import BUFFER, JUDGED, SIZE, STORE, era, gain, mean, remote_delay
 from headend.papers.stats import Estimate
-from headend.papers.traces import LadderFigure, Packet, Panel
+from headend.papers.traces import LadderFigure, Panel
 
 _NO_CHANCE = "No loss, so nothing is random: one run is exact, and the rules of loss recovery do not matter."
 
@@ -77,15 +77,6 @@ FIG5 = SweepFigure(
 # Figure 6 -------------------------------------------------------------------------------------------------------------
 
 
-def _label(packet: Packet) -> str:
-    names = [name for flag, name in (("S", "SYN"), ("F", "FIN"), ("R", "RST")) if flag in packet.flags]
-    if packet.len:
-        names.append(f"{packet.len} B from {packet.seq}")
-    if "A" in packet.flags and not packet.len:
-        names.append(f"ACK {packet.ack}" if packet.ack else "ACK")
-    return " ".join(names)
-
-
 _PROMPT: Settings = {"nodes.proxy.remote.tcp.delayed_ack": 1}
 """The proxy acknowledges the server's packets at once."""
 
@@ -96,8 +87,8 @@ FIG6 = LadderFigure(
     "window of two; the receiver waits for more before it acknowledges.",
     section="3.4",
     panels=[
-        Panel("(a) direct", "fig06", {}, _label),
-        Panel("(b) through a proxy that acknowledges at once", "fig06", {**STORE, **_PROMPT}, _label),
+        Panel("(a) direct", "fig06", {}),
+        Panel("(b) through a proxy that acknowledges at once", "fig06", {**STORE, **_PROMPT}),
     ],
     notes=[
         "Labels give bytes and places in the stream, from 0. The last ACK of the hand-shake opens "

@@ -7,7 +7,7 @@ from headend.papers.claim import RELATIVE_TOLERANCE, Claim, at_most, criterion, 
 from headend.papers.figure import Curves, Line, Settings, SweepFigure
 from headend.papers.model import Criterion
 from headend.papers.stats import Estimate
-from headend.papers.traces import LadderFigure, Packet, Panel
+from headend.papers.traces import LadderFigure, Panel
 from headend.papers.tuning.network import (
     ACK_LOSS,
     JUDGED,
@@ -24,24 +24,14 @@ from headend.papers.tuning.network import (
 # Figure 11 ------------------------------------------------------------------------------------------------------------
 
 
-def _label(packet: Packet) -> str:
-    """What a packet is to someone who reads the exchange for the first time."""
-    names = [name for flag, name in (("S", "SYN"), ("F", "FIN"), ("R", "RST")) if flag in packet.flags]
-    if packet.len:
-        names.append(f"{packet.len} B from {packet.seq}")
-    if "A" in packet.flags and not packet.len:
-        names.append(f"ACK {packet.ack}" if packet.ack else "ACK")
-    return " ".join(names)
-
-
 FIG11 = LadderFigure(
     id="fig11",
     title="FTP and HTTP over a receiver that delays its ACKs",
     caption="The first exchanges of an FTP and of an HTTP transfer: an initial wait of up to 200 ms in both.",
     section="6.1",
     panels=[
-        Panel("(a) FTP get", "fig11_ftp", era(JUDGED), _label),
-        Panel("(b) HTTP get, header apart", "fig11_http", era(JUDGED), _label),
+        Panel("(a) FTP get", "fig11_ftp", era(JUDGED)),
+        Panel("(b) HTTP get, header apart", "fig11_http", era(JUDGED)),
     ],
     notes=["Labels give bytes and places in the stream, from 0. The delayed ACK waits its 200 ms in full, as in ns."],
 )
