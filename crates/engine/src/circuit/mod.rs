@@ -15,6 +15,8 @@
 //! Receiver::new(connections)                          the receiving end
 //! receive(now, which, &Segment), poll(now)            users' packets never come near it
 //! ```
+//!
+//! A [socket](unreliable) of an application that streams is such a circuit between two hosts.
 
 pub mod fair;
 pub mod gmb;
@@ -22,6 +24,7 @@ mod receiver;
 mod sender;
 pub mod size;
 pub mod tunnel;
+pub mod unreliable;
 
 pub use receiver::Receiver;
 pub use sender::{Counters, Sender};

@@ -109,6 +109,11 @@ impl Sender {
         self.tunnel.replace(ticket, packet)
     }
 
+    /// Puts a packet right behind one that still waits; see [`Tunnel::insert_after`].
+    pub fn insert_after(&mut self, ticket: Ticket, packet: Packet) -> Option<Ticket> {
+        self.tunnel.insert_after(ticket, packet)
+    }
+
     /// The tunnel queue, to be read.
     pub fn tunnel(&self) -> &Tunnel {
         &self.tunnel

@@ -13,27 +13,53 @@ use crate::time::Duration;
 use crate::units::Rate;
 
 const DELAY: Duration = Duration::from_millis(5);
-const MAX_LEN: u32 = 1_500;
+pub(super) const MAX_LEN: u32 = 1_500;
 
-struct Path {
-    sender: Sender,
+/// The sending end: a circuit, or a socket over one.
+pub(super) trait Sends {
+    fn receive(&mut self, now: Time, which: usize, segment: &Segment);
+    fn poll(&mut self, now: Time) -> Output;
+}
+
+impl Sends for Sender {
+    fn receive(&mut self, now: Time, which: usize, segment: &Segment) {
+        Sender::receive(self, now, which, segment);
+    }
+
+    fn poll(&mut self, now: Time) -> Output {
+        Sender::poll(self, now)
+    }
+}
+
+pub(super) struct Path<S = Sender> {
+    pub(super) sender: S,
     receiver: Receiver,
     /// Control packets under way: to whom they go, when they arrive.
     under_way: BTreeMap<(Time, u64), (bool, usize, Segment)>,
     next: u64,
     /// Whether the n-th control packet is lost; those beyond are not.
-    losses: VecDeque<bool>,
-    sent: Vec<(Time, Packet)>,
+    pub(super) losses: VecDeque<bool>,
+    pub(super) sent: Vec<(Time, Packet)>,
     headers: Vec<Time>,
 }
 
 impl Path {
-    fn new(controls: usize, vmss: u64, guaranteed: Option<Rate>, room: Room, base: &Personality) -> Path {
+    pub(super) fn new(controls: usize, vmss: u64, guaranteed: Option<Rate>, room: Room, base: &Personality) -> Path {
+        Path::with_tunnel(controls, vmss, guaranteed, Tunnel::drop_tail(room), base)
+    }
+
+    pub(super) fn with_tunnel(
+        controls: usize,
+        vmss: u64,
+        guaranteed: Option<Rate>,
+        tunnel: Tunnel,
+        base: &Personality,
+    ) -> Path {
         let personality = control_personality(base, Bytes::new(vmss));
         let end = |isn| End { personality: &personality, isn, clock_phase: Duration::ZERO };
         let (from, to): (Vec<_>, Vec<_>) = (0..controls).map(|i| Connection::pair(end(i as u32), end(7))).unzip();
         Path {
-            sender: Sender::new(Tunnel::drop_tail(room), from, Bytes::new(vmss), guaranteed),
+            sender: Sender::new(tunnel, from, Bytes::new(vmss), guaranteed),
             receiver: Receiver::new(to),
             under_way: BTreeMap::new(),
             next: 0,
@@ -41,6 +67,23 @@ impl Path {
             sent: Vec::new(),
             headers: Vec::new(),
         }
+    }
+
+    /// Runs until `end`, with packets that arrive: each at its time. Returns how many were taken.
+    fn run(&mut self, arrivals: &[(Time, Packet)], end: Time) -> usize {
+        let mut taken = 0;
+        self.run_with(arrivals, end, |sender, now, packet| {
+            taken += usize::from(sender.push(now, 0, *packet).is_some())
+        });
+        taken
+    }
+}
+
+impl<S: Sends> Path<S> {
+    /// The same path with another sending end, made of this one's.
+    pub(super) fn with<T>(self, over: impl FnOnce(S) -> T) -> Path<T> {
+        let Path { sender, receiver, under_way, next, losses, sent, headers } = self;
+        Path { sender: over(sender), receiver, under_way, next, losses, sent, headers }
     }
 
     fn dispatch(&mut self, now: Time, to_receiver: bool, which: usize, segment: Segment) {
@@ -72,22 +115,22 @@ impl Path {
         crate::time::earlier(sender, receiver)
     }
 
-    /// Runs until `end`, with what happens to arrive: each packet at its time.
-    fn run(&mut self, arrivals: &[(Time, Packet)], end: Time) -> usize {
-        let (mut taken, mut coming) = (0, arrivals.iter().peekable());
+    /// Runs until `end`, with what happens to be done, each thing at its time.
+    pub(super) fn run_with<T>(&mut self, things: &[(Time, T)], end: Time, mut does: impl FnMut(&mut S, Time, &T)) {
+        let mut coming = things.iter().peekable();
         let mut now = Time::ZERO;
         loop {
             let wake = self.settle(now);
             let flight = self.under_way.keys().next().map(|(time, _)| *time);
             let arrival = coming.peek().map(|(time, _)| *time);
             let Some(next) = [wake, flight, arrival].into_iter().flatten().min().filter(|time| *time <= end) else {
-                return taken;
+                return;
             };
             assert!(next >= now, "nobody waits for the past: {next} at {now}");
             assert!(next > now || wake != Some(next), "who was polled waits for later");
             now = next;
-            while let Some((_, packet)) = coming.next_if(|(time, _)| *time <= now) {
-                taken += usize::from(self.sender.push(now, 0, *packet).is_some());
+            while let Some((_, thing)) = coming.next_if(|(time, _)| *time <= now) {
+                does(&mut self.sender, now, thing);
             }
             while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= now) {
                 let (to_receiver, which, segment) = entry.remove();
@@ -101,12 +144,12 @@ impl Path {
     }
 }
 
-fn packet(id: u64, len: u32) -> Packet {
+pub(super) fn packet(id: u64, len: u32) -> Packet {
     let end = |node| Endpoint { node, port: id as u16 };
     Packet { id, src: end(1), dst: end(2), len, class: Class::Unmarked, body: Body::Opaque }
 }
 
-fn at_ms(ms: u64) -> Time {
+pub(super) fn at_ms(ms: u64) -> Time {
     Time::ZERO + Duration::from_millis(ms)
 }
 

@@ -193,6 +193,25 @@ impl Tunnel {
         }
     }
 
+    /// Puts `packet` right behind one that waits, whatever has come since; `None` if that one has left, or if its class has no
+    /// room.
+    pub fn insert_after(&mut self, ticket: Ticket, packet: Packet) -> Option<Ticket> {
+        let (lane, at) = self.find(ticket)?;
+        let lane = &mut self.lanes[lane];
+        if !lane.has_room(packet.len()) {
+            return None;
+        }
+        self.counters.arrived += 1;
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        lane.waiting.insert(at + 1, (ticket, packet));
+        lane.bytes += packet.len();
+        self.packets += 1;
+        self.bytes += packet.len();
+        self.note_most();
+        Some(ticket)
+    }
+
     /// Takes a packet back that has not left.
     pub fn withdraw(&mut self, now: Time, ticket: Ticket) -> Option<Packet> {
         let (lane, at) = self.find(ticket)?;
@@ -223,8 +242,7 @@ impl Tunnel {
     }
 
     fn find(&self, ticket: Ticket) -> Option<(usize, usize)> {
-        // Tickets of a class ascend.
-        let at = |lane: &Lane| lane.waiting.binary_search_by_key(&ticket, |(ticket, _)| *ticket).ok();
+        let at = |lane: &Lane| lane.waiting.iter().position(|(waiting, _)| *waiting == ticket);
         self.lanes.iter().enumerate().find_map(|(index, lane)| at(lane).map(|at| (index, at)))
     }
 
@@ -261,6 +279,15 @@ impl Tunnel {
     pub fn occupancy_of(&self, class: usize) -> (u64, Bytes) {
         let lane = &self.lanes[class];
         (lane.waiting.len() as u64, lane.bytes)
+    }
+
+    /// True if so many packets of so many bytes would find room in `class` together.
+    pub fn has_room_for(&self, class: usize, packets: u64, bytes: Bytes) -> bool {
+        let lane = &self.lanes[class];
+        match lane.room {
+            Room::Packets(most) => (lane.waiting.len() as u64).saturating_add(packets) <= most,
+            Room::Bytes(most) => lane.bytes + bytes <= most,
+        }
     }
 
     /// True if a packet of `len` would find room in `class`.
