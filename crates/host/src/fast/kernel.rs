@@ -132,6 +132,8 @@ pub(super) fn installed() -> Result<Vec<Installed>, Error> {
         entries => entries.during(|| FOLDER)?,
     };
     let names = entries.flatten().filter_map(|entry| entry.file_name().to_str().map(str::to_owned));
+    // A folder that somebody else has put there.
+    let names = names.filter(|name| super::check_name(name).is_ok());
     let read_there = |name: String| match read(&name) {
         // Somebody has removed it since.
         Err(error) if error.kind() == ErrorKind::NotFound => None,

@@ -57,6 +57,19 @@ fn what_is_kept_is_found_changed_and_removed_whether_a_link_or_a_map_holds_it() 
 }
 
 #[test]
+fn a_folder_that_is_not_ours_hides_nothing_of_what_is() {
+    if !can_load() {
+        return;
+    }
+    mount().unwrap();
+    let strange = Path::new(FOLDER).join(format!("not-ours-{}", std::process::id()));
+    fs::create_dir_all(&strange).unwrap();
+    let found = installed();
+    fs::remove_dir(&strange).unwrap();
+    found.unwrap();
+}
+
+#[test]
 fn a_name_that_is_taken_is_refused_by_the_kernel_and_nothing_is_left() {
     if !can_load() {
         return;
