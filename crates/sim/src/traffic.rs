@@ -1,6 +1,7 @@
 //! Applications: what is written to a connection and when. All of them read at once whatever arrives.
 
 use headend_engine::tcp::connection::Connection;
+use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
 
 /// How much of a file a server reads from disk, and writes, at a time (tuning paper s6.1: "typically 8KB").
@@ -25,6 +26,10 @@ pub enum Application {
 pub struct Server {
     /// Bytes of the request that have not arrived yet.
     pub request: Bytes,
+    /// What it takes from the request to the answer.
+    pub takes: Duration,
+    /// When the answer can begin; `None` before the request has come.
+    pub ready: Option<Time>,
     /// Bytes of the response header not yet written.
     pub header: Bytes,
     /// The header leaves in a segment of its own, before the first piece of the file is written.
@@ -36,15 +41,15 @@ pub struct Server {
 }
 
 impl Application {
-    /// Takes `read` bytes that arrived and writes once, if there is something to write; returns how much the connection
+    /// Takes `read` bytes that arrived by `now` and writes once, if there is something to write; returns how much the connection
     /// took. If any, more may be written as soon as it has sent what it can.
-    pub fn act(&mut self, connection: &mut Connection, read: Bytes) -> Bytes {
+    pub fn act(&mut self, now: Time, connection: &mut Connection, read: Bytes) -> Bytes {
         match self {
             Application::Source { left } => write(connection, left),
             Application::Sink => Bytes::ZERO,
             Application::Server(server) => {
                 server.request = server.request.saturating_sub(read);
-                server.pick_up();
+                server.pick_up(now);
                 write(connection, &mut server.hand)
             }
         }
@@ -53,6 +58,14 @@ impl Application {
     /// True if further writes are to follow one that was taken whole.
     pub fn writes_in_pieces(&self) -> bool {
         matches!(self, Application::Server(_))
+    }
+
+    /// When it is to be asked again though nothing arrives: a server that is at work on its answer.
+    pub fn wake(&self, now: Time) -> Option<Time> {
+        match self {
+            Application::Server(server) => server.ready.filter(|ready| *ready > now),
+            Application::Source { .. } | Application::Sink => None,
+        }
     }
 
     /// True once all is written that ever will be.
@@ -67,8 +80,11 @@ impl Application {
 
 impl Server {
     /// Takes the next thing to write in hand: the header alone, the header with the first piece, or a piece.
-    fn pick_up(&mut self) {
+    fn pick_up(&mut self, now: Time) {
         if self.request > Bytes::ZERO || self.hand > Bytes::ZERO {
+            return;
+        }
+        if now < *self.ready.get_or_insert(now + self.takes) {
             return;
         }
         let apart = self.header_apart && self.header > Bytes::ZERO;
@@ -99,7 +115,7 @@ mod tests {
     fn hands(mut server: Server) -> Vec<u64> {
         let mut hands = Vec::new();
         loop {
-            server.pick_up();
+            server.pick_up(Time::ZERO);
             if server.hand == Bytes::ZERO {
                 return hands;
             }
@@ -109,6 +125,8 @@ mod tests {
 
     const SERVER: Server = Server {
         request: Bytes::ZERO,
+        takes: Duration::ZERO,
+        ready: None,
         header: Bytes::new(200),
         header_apart: true,
         file: Bytes::new(20_000),
@@ -123,6 +141,17 @@ mod tests {
     #[test]
     fn a_header_that_is_not_apart_leaves_with_the_first_piece() {
         assert_eq!(hands(Server { header_apart: false, ..SERVER }), [8_392, 8_192, 3_616]);
+    }
+
+    #[test]
+    fn a_server_that_takes_its_time_begins_its_answer_no_sooner() {
+        let at = |ms| Time::ZERO + Duration::from_millis(ms);
+        let mut server = Server { takes: Duration::from_millis(350), ..SERVER };
+        for (now, hand) in [(1, 0), (200, 0), (350, 0), (351, 200)] {
+            server.pick_up(at(now));
+            assert_eq!(server.hand, Bytes::new(hand), "the request came after 1 ms; now it is {now}");
+        }
+        assert_eq!(Application::Server(server).wake(at(100)), Some(at(351)));
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! How long a link takes to serve a packet: at a constant rate, at one that changes, or as was recorded.
+//! How long a link takes to serve a packet: at a constant rate, at one that changes, or as was recorded; with or without
+//! what a processor takes for each packet.
 
 mod opportunities;
+mod processing;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -11,6 +13,7 @@ use crate::time::{Duration, Time};
 use crate::units::{Bytes, Rate};
 
 pub use opportunities::Opportunities;
+pub use processing::Processing;
 pub use steps::Steps;
 
 /// Decides when the service of a packet ends.

@@ -22,6 +22,8 @@ pub(crate) struct Again {
     pub(crate) sizes: Vec<Bytes>,
     pub(crate) turn: usize,
     pub(crate) pause: Duration,
+    /// What the server takes before it answers: the shortest time, and how much longer it may be.
+    pub(crate) answer: [Duration; 2],
     pub(crate) past: Vec<Past>,
 }
 
@@ -45,12 +47,16 @@ impl Again {
     }
 
     /// The application of the connection to come, and how many bytes it reads.
-    pub(crate) fn application(&self) -> (Application, Bytes) {
+    pub(crate) fn application(&mut self) -> (Application, Bytes) {
         if self.is_client {
             return (Application::Source { left: self.request }, self.size());
         }
+        let [shortest, spread] = self.answer;
+        let more = if spread == Duration::ZERO { 0 } else { self.rng.below(spread.as_nanos() + 1) };
         let server = Server {
             request: self.request,
+            takes: shortest + Duration::from_nanos(more),
+            ready: None,
             header: Bytes::ZERO,
             header_apart: false,
             file: self.size(),

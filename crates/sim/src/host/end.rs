@@ -4,7 +4,7 @@ use headend_engine::node::Port;
 use headend_engine::packet::Endpoint;
 use headend_engine::tcp::connection::{Connection, Output, State};
 use headend_engine::tcp::segment::Segment;
-use headend_engine::time::Time;
+use headend_engine::time::{Time, earlier};
 use headend_engine::units::Bytes;
 
 use super::again::{Again, Past};
@@ -175,7 +175,7 @@ impl End {
         self.record.wire += len;
         self.record.read += read;
         if self.opened {
-            self.record.written += application.act(connection, read);
+            self.record.written += application.act(now, connection, read);
         }
     }
 
@@ -200,7 +200,7 @@ impl End {
             self.started = true;
             if connection.is_established() {
                 self.opened = true;
-                self.record.written += application.act(connection, Bytes::ZERO);
+                self.record.written += application.act(now, connection, Bytes::ZERO);
             }
         }
         loop {
@@ -217,12 +217,12 @@ impl End {
                 // The application hears of the connection once the hand-shake's last ACK has left, and writes then.
                 Output::Wait(_) if !self.opened && connection.is_established() => {
                     self.opened = true;
-                    self.record.written += application.act(connection, self.record.read);
+                    self.record.written += application.act(now, connection, self.record.read);
                 }
                 Output::Wait(wake) if self.opened && application.writes_in_pieces() => {
-                    let written = application.act(connection, Bytes::ZERO);
+                    let written = application.act(now, connection, Bytes::ZERO);
                     if written == Bytes::ZERO {
-                        return Output::Wait(wake);
+                        return Output::Wait(earlier(wake, application.wake(now)));
                     }
                     self.record.written += written;
                 }

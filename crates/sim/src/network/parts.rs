@@ -8,8 +8,9 @@ use headend_engine::cable::{Cable, Capacity, Config};
 use headend_engine::link::Link;
 use headend_engine::link::loss::{self, Bernoulli, Bit, GilbertElliott, List, Loss};
 use headend_engine::link::queue::{DropTail, HeaderDrop, Queue, Red};
-use headend_engine::link::service::{self, Constant, Opportunities, Service};
+use headend_engine::link::service::{self, Constant, Opportunities, Processing, Service};
 use headend_engine::rng::Rng;
+use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
 
 use crate::scenario::{self, Direction, Discipline, DocsisChannel, LinkKind, LossSpec, QueueSpec, RateSpec, Scenario};
@@ -25,7 +26,12 @@ pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queu
             Box::new(HeaderDrop::new(early, bytes_max, unmarked_is_header, rng()))
         }
     };
-    Link::new(queue, service(&direction.rate), loss, direction.delay)
+    let mut service = service(&direction.rate);
+    if direction.processing > Duration::ZERO {
+        let rng = Rng::named(seed, &format!("{queue_name}/processing"));
+        service = Box::new(Processing::new(service, direction.processing, rng));
+    }
+    Link::new(queue, service, loss, direction.delay)
 }
 
 /// What mahimahi's recordings count in.

@@ -108,6 +108,8 @@ pub enum DocsisChannel {
 pub struct Direction {
     /// How fast packets are served.
     pub rate: RateSpec,
+    /// Each packet's service takes longer by a random time, uniform in `0..=processing`.
+    pub processing: Duration,
     /// Propagation, one way.
     pub delay: Duration,
     /// Where packets wait; the one in service is not counted.
@@ -306,6 +308,8 @@ pub enum FlowKind {
         request: Bytes,
         /// From the end of one connection to the beginning of the next.
         pause: Duration,
+        /// From a request's arrival to its answer: the shortest time, and how much longer it may be, uniform.
+        answer: [Duration; 2],
     },
     /// Packets at a rate.
     Datagrams {

@@ -393,6 +393,7 @@ impl<'a> Reader<'a> {
             _ => {
                 let there = Direction {
                     rate: service(section, self.recordings),
+                    processing: section.setting("processing").span(),
                     delay,
                     queue: discipline(section),
                     loss: loss(section),
@@ -401,6 +402,7 @@ impl<'a> Reader<'a> {
                 let given = |field| differs.has(field).then(|| differs.setting(field));
                 let back = Direction {
                     rate: if differs.has("rate") { service(&differs, self.recordings) } else { there.rate.clone() },
+                    processing: given("processing").map_or(there.processing, |s| s.span()),
                     delay: given("delay").map_or(there.delay, |s| s.span()),
                     queue: if differs.has("queue") { discipline(&differs) } else { there.queue.clone() },
                     loss: if differs.has("loss") { loss(&differs) } else { there.loss.clone() },
@@ -476,6 +478,7 @@ impl<'a> Reader<'a> {
             Some("requests") => FlowKind::Requests {
                 request: section.setting("request").size(),
                 pause: section.setting("pause").span(),
+                answer: [section.setting("answer_after").span(), section.setting("answer_spread").span()],
             },
             Some("datagrams") => FlowKind::Datagrams {
                 rate: section.setting("rate").rate(),

@@ -111,6 +111,7 @@ fn fields_that_are_left_out_have_their_documented_values() {
     assert_eq!((scenario.flows[0].bytes, scenario.flows[0].count), (None, 1));
     let expected = Direction {
         rate: RateSpec::Constant(Rate::mbit(10)),
+        processing: Duration::ZERO,
         delay: Duration::ZERO,
         queue: Discipline::Tail(QueueSpec::Unlimited),
         loss: LossSpec::None,

@@ -132,6 +132,8 @@ fn plan(kind: FlowKind, transfer: Bytes, first: Bytes) -> Ends {
                     request,
                     header,
                     header_apart,
+                    takes: Duration::ZERO,
+                    ready: None,
                     file: transfer,
                     hand: Bytes::ZERO,
                 }),
@@ -245,7 +247,7 @@ fn join(
     let first = flow.sizes.get(turn).copied().unwrap_or_default();
     let Ends { sender, receiver, header } = plan(flow.kind, transfer, first);
     let mut again = |is_client: bool, personality: &Personality, clock_phase| match flow.kind {
-        FlowKind::Requests { request, pause } => Some(Box::new(Again {
+        FlowKind::Requests { request, pause, answer } => Some(Box::new(Again {
             is_client,
             personality: personality.clone(),
             clock_phase,
@@ -254,6 +256,7 @@ fn join(
             sizes: flow.sizes.clone(),
             turn,
             pause,
+            answer,
             past: Vec::new(),
         })),
         _ => None,
@@ -273,17 +276,19 @@ fn join(
             Opening::Passive => Connection::listen(tcp, isn, phase),
             Opening::Beforehand => agreed,
         };
+        let mut again = again(node == flow.to, tcp, phase);
+        let application = again.as_mut().map_or(plan.application, |again| again.application().0);
         let Piece::Host(host) = graph.node_mut(node) else { unreachable!("both ends are hosts") };
         host.add(Setup {
             connection,
-            application: plan.application,
+            application,
             peer,
             out,
             start: if matches!(plan.opening, Opening::Passive) { Time::ZERO } else { start },
             expected: plan.expected,
             closing: plan.closing,
             series: trace && node == flow.from,
-            again: again(node == flow.to, tcp, phase),
+            again,
         });
     }
     Ok(Instance {

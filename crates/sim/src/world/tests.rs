@@ -34,6 +34,7 @@ fn router(name: &str) -> NodeSpec {
 fn direction(rate: Rate, delay_ms: u64, loss: LossSpec) -> Direction {
     Direction {
         rate: RateSpec::Constant(rate),
+        processing: Duration::ZERO,
         delay: Duration::from_millis(delay_ms),
         queue: Discipline::Tail(QueueSpec::Unlimited),
         loss,

@@ -88,6 +88,20 @@ const FLOW_FIELDS: &[Field] = &[
         Is("0s"),
         "From the end of one connection to the beginning of the next.",
     ),
+    field_of(
+        REQUESTS,
+        "answer_after",
+        Kind::Span { min: 0, max: HOUR_NS },
+        Is("0s"),
+        "What the server takes from a request to its answer.",
+    ),
+    field_of(
+        REQUESTS,
+        "answer_spread",
+        Kind::Span { min: 0, max: HOUR_NS },
+        Is("0s"),
+        "Each answer begins later by a random time, uniform from zero to this.",
+    ),
     field_of(DATAGRAMS, "rate", Kind::Rate, Required, "How fast packets are sent, headers included."),
     field_of(DATAGRAMS, "packet", Kind::Size { min: 28, max: 65_535 }, Is("1500B"), "A packet, headers included."),
     field_of(

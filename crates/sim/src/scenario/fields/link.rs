@@ -24,6 +24,13 @@ const LINK_FIELDS: &[Field] = &[
         "The two nodes it joins. The first is the headend's side of a cable or docsis link; the second the subscriber's.",
     ),
     field_of(PLAIN, "rate", Kind::Service, Required, "How fast packets are served, from the first node to the second."),
+    field_of(
+        PLAIN,
+        "processing",
+        DELAY,
+        Is("0s"),
+        "Each packet's service takes longer by a random time, uniform from zero to this: what a processor takes for it.",
+    ),
     field("delay", DELAY, Is("0s"), "Propagation one way, the same in each direction."),
     field_of(
         PLAIN,
@@ -74,6 +81,7 @@ const LINK_FIELDS: &[Field] = &[
 pub static BACK: Shape = Shape { name: "direction", tag: None, fields: || BACK_FIELDS };
 const BACK_FIELDS: &[Field] = &[
     field("rate", Kind::Service, Follows("the link's `rate`"), "How fast packets are served."),
+    field("processing", DELAY, Follows("the link's `processing`"), "The longest that a processor takes for a packet."),
     field("delay", DELAY, Follows("the link's `delay`"), "Propagation."),
     field("queue", Kind::Discipline, Follows("the link's `queue`"), "How much may wait for service."),
     field("loss", Kind::Loss, Follows("the link's `loss`"), "Packets lost on the medium, after service."),

@@ -64,8 +64,8 @@ fn a_wrong_step_is_answered_with_what_is_wrong_with_it() {
 fn a_wrong_field_is_answered_with_the_nearest_and_all_that_are_allowed() {
     assert_eq!(
         message("rate =", "dealy = \"1ms\"\nrate ="),
-        "net.toml:8: links.wire.dealy: no such field; did you mean \"delay\"?; allowed: kind, between, rate, delay, \
-         queue, loss, one_way, back"
+        "net.toml:8: links.wire.dealy: no such field; did you mean \"delay\"?; allowed: kind, between, rate, \
+         processing, delay, queue, loss, one_way, back"
     );
 }
 

@@ -130,6 +130,43 @@ fn a_client_asks_for_one_size_after_another_and_each_answer_is_a_row() {
 }
 
 #[test]
+fn a_server_answers_after_its_time_and_no_later_than_the_spread() {
+    let after = [("flows.web.answer_after", "200ms"), ("flows.web.answer_spread", "100ms"), ("duration", "100s")];
+    let outcome = run_with(REQUESTS, &after);
+    // Each takes 20 to 100 ms without.
+    let took: Vec<u64> = outcome.flows.iter().filter_map(|flow| flow.transfer_ns).map(|ns| ns / 1_000_000).collect();
+    assert!(took.iter().all(|ms| (220..400).contains(ms)), "{took:?}");
+    let (least, most) = (took.iter().min().unwrap(), took.iter().max().unwrap());
+    assert!(took.len() > 300 && most - least > 90, "not all are alike: {least} to {most} ms");
+}
+
+#[test]
+fn a_link_with_a_processor_delivers_less_and_what_back_says_is_its_own() {
+    let text = REQUESTS.replace(
+        "kind = \"requests\"\nfrom = \"server\"\nto = \"client\"\nsizes = [\"8KB\", \"32KB\"]\ncount = 2\n",
+        "kind = \"datagrams\"\nfrom = \"server\"\nto = \"client\"\nrate = \"20Mbit/s\"\n",
+    );
+    let delivered = |from: &str, settings: &[(&str, &str)]| {
+        let text = if from == "server" {
+            text.clone()
+        } else {
+            text.replace("from = \"server\"\nto = \"client\"", "from = \"client\"\nto = \"server\"")
+        };
+        run_with(&text, settings).flows[0].wire_bytes as f64 / 1e7
+    };
+    let queue = ("links.wire.queue", "50 packets");
+    let slower = [queue, ("links.wire.processing", "600us")];
+    let back = [queue, ("links.wire.processing", "600us"), ("links.wire.back.processing", "0s")];
+    // 1500 bytes take 1200 us at 10 Mbit/s, and 300 us more on average.
+    for (from, settings, expected) in
+        [("server", &[queue][..], 1.25), ("server", &slower, 1.0), ("client", &slower, 1.0), ("client", &back, 1.25)]
+    {
+        let measured = delivered(from, settings);
+        assert!((measured - expected).abs() < 0.02, "{from} with {settings:?}: {measured} MB/s instead of {expected}");
+    }
+}
+
+#[test]
 fn clients_go_on_asking_over_a_link_that_loses_packets() {
     let outcome = run_with(REQUESTS, &[("links.wire.loss", "10%"), ("duration", "300s"), ("flows.web.pause", "10ms")]);
     for instance in 0..2 {
