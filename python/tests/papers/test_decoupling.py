@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from headend.papers.decoupling import equations, ring, trunks
+from headend.papers.decoupling import equations, protection, ring, trunks, web
 from headend.papers.runner import Runner
 
 SHORT = {"duration": "30s"}
@@ -66,9 +66,36 @@ def test_a_case_of_the_ring_has_its_flows_and_no_others():
 
 def test_trunks_protect_small_transfers_on_the_ring():
     runner = Runner(paper="decoupling")
-    results = {case.name: ring.TT3A._run(runner, case, 1) for case in ring.TT3A.cases[:3]}
-    alone, greedy, protected = (ring.small_kbytes(results[name])[0] for name in ("(a)", "(b)", "(c)"))
+    results = {case.name: ring.TT3A.run(runner, case, 1) for case in ring.TT3A.cases[:3]}
+    alone, greedy, protected = (protection.small_kbytes(results[name])[0] for name in ("(a)", "(b)", "(c)"))
     assert greedy < 0.2 * alone
     assert protected > 0.4 * alone
-    assert ring.user_drops(results) == 0, "no router drops a packet of a trunk's users"
-    assert ring.delays_ms(results["(c)"]).max() < 20_000
+    assert protection.user_drops(results) == 0, "no router drops a packet of a trunk's users"
+    assert protection.delays_ms(results["(c)"]).max() < 20_000
+
+
+def test_a_case_of_the_testbed_has_its_properties_and_the_bare_one_none():
+    bare, testbed = ring.TT3A.cases[1], ring.on_testbed(ring.TT3A.cases[1:2])[0]
+    assert testbed.name == "(b), testbed"
+    assert "answer_after" not in bare.scenario()["flows"]["small"]
+    assert testbed.scenario()["flows"]["small"]["answer_spread"] == "510ms"
+    assert all(link["processing"] == "250us" for link in testbed.scenario()["links"].values())
+    assert (
+        next(case for case in ring.TT3B.cases if case.name == ring.PACED).scenario()["flows"]["udp"]["rate"]
+        == "9600kbit/s"
+    )
+
+
+def test_answers_that_take_their_time_leave_the_link_to_others_as_on_the_testbed():
+    runner = Runner(paper="decoupling")
+    result = ring.TT3A.run(runner, ring.on_testbed(ring.TT3A.cases[:1])[0], 1)
+    assert protection.delays_ms(result).mean() == pytest.approx(452, rel=0.05)
+    assert protection.small_kbytes(result)[0] == pytest.approx(380, rel=0.1)
+
+
+def test_web_clients_alone_fetch_what_the_thesis_states_and_ftp_takes_it_from_them():
+    runner = Runner(paper="decoupling")
+    alone, against = (web.TT2.run(runner, case, 1) for case in web.TT2.cases[:2])
+    assert protection.seconds(alone) == 600
+    assert protection.small_kbytes(alone)[0] == pytest.approx(453, rel=0.05)
+    assert protection.small_kbytes(against)[0] < 0.4 * protection.small_kbytes(alone)[0]

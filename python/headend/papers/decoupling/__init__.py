@@ -1,6 +1,6 @@
 """S.-Y. Wang, "Decoupling Control From Data for TCP Congestion Control", PhD thesis, 1999."""
 
-from headend.papers.decoupling import equations, ring, trunks
+from headend.papers.decoupling import equations, ring, trunks, web
 from headend.papers.figure import Study
 
 TITLE = "Decoupling Control From Data for TCP Congestion Control"
@@ -11,6 +11,7 @@ FIGURES: tuple[Study, ...] = (
     trunks.TT1A,
     trunks.TT1B,
     trunks.TT1C,
+    web.TT2,
     *ring.FIGURES,
     equations.EQUATIONS,
 )
