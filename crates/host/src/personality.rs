@@ -315,6 +315,7 @@ impl Mapping {
             Recovery::Sack | Recovery::RackTlp if !sack => {
                 Some("without selective acknowledgements losses are repaired as in NewReno")
             }
+            Recovery::ErrorControl => Some("every TCP of the kernel's controls congestion itself"),
             Recovery::NewReno | Recovery::Sack | Recovery::RackTlp => None,
         };
         self.note(instead.is_some(), "recovery", instead.unwrap_or_default());

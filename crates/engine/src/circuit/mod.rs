@@ -16,11 +16,13 @@
 //! receive(now, which, &Segment), poll(now)            users' packets never come near it
 //! ```
 //!
-//! A [socket](unreliable) of an application that streams is such a circuit between two hosts.
+//! A circuit may join two hosts as well: then it is a [socket of an application that streams](unreliable), or holds back a
+//! TCP that only controls errors, which is a [reliable socket](reliable).
 
 pub mod fair;
 pub mod gmb;
 mod receiver;
+pub mod reliable;
 mod sender;
 pub mod size;
 pub mod tunnel;

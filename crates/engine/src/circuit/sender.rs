@@ -257,6 +257,27 @@ impl Sender {
         permitted
     }
 
+    /// Whether a packet that is pushed now would leave now: for who decides only then which it is. To be asked after
+    /// [`poll`](Sender::poll) has said to wait, and only by who has one, because timers of control TCPs run meanwhile. A
+    /// circuit with a guaranteed rate takes one at any time, and sends it when that allows.
+    pub fn permits(&mut self, now: Time) -> bool {
+        if self.guaranteed.is_some() {
+            return true;
+        }
+        for _ in 0..self.controls.len() {
+            if self.controls[self.turn].unpaid < self.vmss && self.may_send(now) {
+                return true;
+            }
+            self.turn = (self.turn + 1) % self.controls.len();
+        }
+        false
+    }
+
+    /// When [`permits`](Sender::permits) may say something else, if nothing arrives before.
+    pub fn permit_deadline(&self) -> Option<Time> {
+        self.connections().fold(None, |wake, connection| earlier(wake, connection.send_deadline()))
+    }
+
     fn deadline(&self) -> Option<Time> {
         let mut wake = None;
         let waits = !self.tunnel.is_empty();

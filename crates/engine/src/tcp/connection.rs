@@ -16,7 +16,7 @@ const TIME_WAIT: Duration = Duration::from_secs(60);
 /// SYNs sent before giving up: with 3 s and doubling, more than the three minutes of RFC 1122 s4.2.3.5.
 const SYN_ATTEMPTS: u32 = 7;
 /// The timestamp clock ticks every millisecond (RFC 7323 s5.4).
-const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
+pub(crate) const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
 
 /// How long a timestamp is compared with (RFC 7323 s5.5).
 const TIMESTAMP_LIFE: Duration = Duration::from_secs(24 * 24 * 3_600);
@@ -329,6 +329,14 @@ impl Connection {
     /// The round trip measured since the last call, exact, if any.
     pub fn take_rtt(&mut self) -> Option<Duration> {
         self.sender.as_mut()?.flight.rtt.take()
+    }
+
+    /// For a connection that only controls errors: how many duplicate acknowledgements mean that what it sent again was lost
+    /// again. The window of whoever says when it sends, in segments.
+    pub fn set_patience(&mut self, segments: u64) {
+        if let Some(sender) = &mut self.sender {
+            sender.set_patience(segments);
+        }
     }
 
     /// The congestion window; zero before the connection is established.

@@ -21,10 +21,14 @@ pub enum Recovery {
     Sack,
     /// Time-based detection and tail-loss probes (RFC 8985) with proportional rate reduction.
     RackTlp,
+    /// Losses are repaired and the window stays open: the data TCP of a reliable decoupling socket, which a circuit holds
+    /// back. See [`data_personality`](crate::circuit::reliable::data_personality).
+    ErrorControl,
 }
 
 impl Recovery {
-    /// All of them with their names in scenario files: the registry.
+    /// All that may stand alone, with their names in scenario files: the registry. Nobody can ask for a TCP without
+    /// congestion control.
     pub const ALL: &[(&str, Recovery)] = &[
         ("tahoe", Recovery::Tahoe),
         ("reno", Recovery::Reno),

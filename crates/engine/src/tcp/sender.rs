@@ -4,7 +4,7 @@
 mod tests;
 
 use super::flight::{Flight, Shrink};
-use super::personality::{EraRules, Personality, Recovery};
+use super::personality::{EraRules, Personality, Recovery, RtoPolicy};
 use super::recovery::{self, Acknowledgement};
 use super::rto::Rto;
 use crate::cc::{Cause, Setup};
@@ -14,6 +14,8 @@ use crate::units::Bytes;
 /// Retransmissions of the same data, or window probes without an answer, before giving up (Linux `tcp_retries2`; RFC 1122
 /// s4.2.3.5 wants at least 100 s).
 const ATTEMPTS: u32 = 15;
+/// How long that takes at least if the timer does not back off (RFC 1122 s4.2.3.5, R2).
+const PATIENCE_WITHOUT_BACK_OFF: Duration = Duration::from_secs(100);
 /// How much lateness pacing makes up for.
 const PACING_SLACK: Duration = Duration::from_millis(1);
 
@@ -77,6 +79,8 @@ pub(crate) struct Sender {
     /// Largest window that the peer ever offered.
     window_max: u64,
     timeouts_in_a_row: u32,
+    /// So many in a row, and it gives up.
+    attempts: u32,
     /// Zero-window probing: when, and how often in a row.
     probe_at: Option<Time>,
     probes: u32,
@@ -106,8 +110,12 @@ impl Sender {
         let (recovery, era) = match personality.recovery {
             Recovery::Tahoe | Recovery::Reno | Recovery::NewReno => (personality.recovery, personality.era),
             // These came after the RFCs had settled the rules; without SACK, RFC 6582 s1 is what is left.
-            Recovery::Sack | Recovery::RackTlp if sack => (personality.recovery, EraRules::RFC),
+            Recovery::Sack | Recovery::RackTlp | Recovery::ErrorControl if sack => {
+                (personality.recovery, EraRules::RFC)
+            }
             Recovery::Sack | Recovery::RackTlp => (Recovery::NewReno, EraRules::RFC),
+            // What it cannot see it finds by duplicates and timer; it must not fall back on a window of its own.
+            Recovery::ErrorControl => (Recovery::ErrorControl, EraRules::RFC),
         };
         let initial_window = match personality.initial_window_segments {
             Some(segments) => one * u64::from(segments),
@@ -158,6 +166,7 @@ impl Sender {
             idle_restart: personality.idle_restart,
             window_max: edge - 1,
             timeouts_in_a_row: 0,
+            attempts: attempts(&personality.rto),
             probe_at: None,
             probes: 0,
             unanswered_probes: 0,
@@ -203,7 +212,7 @@ impl Sender {
     /// True once the peer was asked in vain too often: retransmissions since the last new acknowledgement, zero-window
     /// probes since anything came.
     pub(crate) fn gives_up(&self) -> bool {
-        self.timeouts_in_a_row > ATTEMPTS || self.unanswered_probes > ATTEMPTS
+        self.timeouts_in_a_row > self.attempts || self.unanswered_probes > ATTEMPTS
     }
 
     /// True once all that was written, and the FIN, is acknowledged.
@@ -478,4 +487,18 @@ impl Sender {
     pub(crate) fn in_flight(&self) -> u64 {
         self.recovery.in_flight(&self.flight)
     }
+
+    /// See [`Recovery::set_patience`](recovery::Recovery::set_patience).
+    pub(crate) fn set_patience(&mut self, segments: u64) {
+        self.recovery.set_patience(segments);
+    }
+}
+
+/// Timeouts in a row before giving up: what back-off makes last long enough does not without it.
+fn attempts(rto: &RtoPolicy) -> u32 {
+    if rto.backoff_max > 1 {
+        return ATTEMPTS;
+    }
+    let least = rto.min.as_nanos().max(1);
+    ATTEMPTS.max(u32::try_from(PATIENCE_WITHOUT_BACK_OFF.as_nanos().div_ceil(least)).unwrap_or(u32::MAX))
 }

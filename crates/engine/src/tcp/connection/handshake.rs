@@ -142,7 +142,9 @@ impl Connection {
             }
         }
         let hello = self.hello_mut();
-        if hello.attempts == SYN_ATTEMPTS {
+        // Without back-off so many are sent that they take as long.
+        let patience = if hello.personality.rto.backoff_max > 1 { 1 } else { SYN_ATTEMPTS };
+        if hello.attempts == SYN_ATTEMPTS * patience {
             self.end(Fault::TimedOut);
             return Output::Wait(None);
         }

@@ -1,9 +1,11 @@
 //! How a sender finds and repairs losses. One file per algorithm, behind [`Recovery`].
 //!
 //! Two families: those that count duplicate ACKs and inflate the window ([`tahoe`], [`reno`], [`newreno`], over
-//! [`dupack`]), and those that keep a scoreboard and a pipe ([`sack`], [`rack`], over [`selective`]).
+//! [`dupack`]), and those that keep a scoreboard and a pipe ([`sack`], [`rack`], over [`selective`]). Beside them
+//! [`error_control`] repairs losses and leaves the window to a circuit.
 
 pub(crate) mod dupack;
+pub(crate) mod error_control;
 pub(crate) mod measured;
 pub(crate) mod newreno;
 pub(crate) mod prr;
@@ -71,6 +73,10 @@ pub(crate) trait Recovery: Debug + Send {
     /// Bytes believed to be in the network.
     fn in_flight(&self, flight: &Flight) -> u64;
 
+    /// How many duplicates of the same acknowledgement mean that what was sent again was lost again, for an algorithm whose
+    /// window is somebody else's.
+    fn set_patience(&mut self, _segments: u64) {}
+
     /// A timer of the algorithm's own.
     fn deadline(&self) -> Option<Time> {
         None
@@ -88,5 +94,6 @@ pub(crate) fn start(which: personality::Recovery) -> Box<dyn Recovery> {
         personality::Recovery::NewReno => Box::<newreno::NewReno>::default(),
         personality::Recovery::Sack => Box::<sack::Sack>::default(),
         personality::Recovery::RackTlp => Box::<rack::RackTlp>::default(),
+        personality::Recovery::ErrorControl => Box::<error_control::ErrorControl>::default(),
     }
 }
