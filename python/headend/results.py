@@ -111,5 +111,7 @@ class Result:
     """`version` and `commit` of headend."""
     circuits: Table | None = None
     """If the scenario has circuits: one row for each."""
+    media: Table | None = None
+    """If the scenario has flows of frames: what became of the frames of each."""
     intervals: Table | None = None
     """If the scenario has an `interval`: one row per flow instance and link direction and interval."""

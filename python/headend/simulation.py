@@ -64,12 +64,13 @@ def run(
         journal,
         resume,
     )
-    circuits, intervals = native.circuits(), native.intervals()
+    circuits, media, intervals = native.circuits(), native.media(), native.intervals()
     series, packets = native.series(), native.packets()
     return Result(
         flows=Table(native.flows()),
         links=Table(native.links()),
         circuits=None if circuits is None else Table(circuits),
+        media=None if media is None else Table(media),
         intervals=None if intervals is None else Table(intervals),
         trace=None if series is None else Table(series),
         packets=None if packets is None else Table(packets),

@@ -28,6 +28,7 @@ pub(crate) struct Results {
     flows: Option<results::Table>,
     links: Option<results::Table>,
     circuits: Option<results::Table>,
+    media: Option<results::Table>,
     intervals: Option<results::Table>,
     series: Option<results::Table>,
     packets: Option<results::Table>,
@@ -49,6 +50,11 @@ impl Results {
     /// One row per circuit; None if there is none.
     fn circuits<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         taken(py, &mut self.circuits)
+    }
+
+    /// One row per flow of frames; None if there is none.
+    fn media<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        taken(py, &mut self.media)
     }
 
     /// One row per flow instance and link direction and interval; None unless the scenario has an interval.
@@ -139,6 +145,7 @@ pub(crate) fn run(
         flows: Some(found.flows),
         links: Some(found.links),
         circuits: found.circuits,
+        media: found.media,
         intervals: found.intervals,
         series,
         packets,

@@ -2,6 +2,7 @@
 
 mod again;
 mod end;
+mod media;
 mod stream;
 
 use std::cell::Cell;
@@ -19,9 +20,12 @@ use crate::trace::{Event, What};
 
 pub(crate) use again::{Again, Past};
 pub(crate) use end::{Closing, End, Setup};
+pub(crate) use media::Stream as MediaStream;
+pub(crate) use media::{Answers, Carriage, Encoder, Ledger, Media, Role, Sink as MediaSink, Source as MediaSource};
+pub(crate) use stream::HEADERS as DATAGRAM_HEADERS;
 pub(crate) use stream::{Sink, Source, Stream};
 
-/// The first port number of a host's connections; those below are of streams of datagrams.
+/// The first port number of a host's connections; those below are of streams of datagrams and frames.
 const FIRST_PORT: u16 = 1024;
 
 /// Runs connections and their applications. In the order of use (`repr(C)`), as `End` is.
@@ -43,7 +47,7 @@ pub struct Host {
     alarms: BinaryHeap<Reverse<(Time, u32)>>,
     /// Ends in the whole world that are still under way.
     live: Rc<Cell<usize>>,
-    /// Streams of datagrams by port number, and when the first of them sends; `Time::MAX` if none does.
+    /// Streams of datagrams and frames by port number, and when the first of them acts; `Time::MAX` if none does.
     streams: Vec<Stream>,
     next_datagram: Time,
 }
@@ -73,12 +77,12 @@ impl Host {
         Some(Endpoint { node: self.node, port })
     }
 
-    /// Adds one end of a stream of datagrams. One that sends has no end.
+    /// Adds one end of a stream of datagrams or frames. One that sends has no end.
     pub(crate) fn add_stream(&mut self, stream: Stream) {
-        if let Stream::Source(source) = &stream {
+        if stream.is_source() {
             self.live.set(self.live.get() + 1);
-            self.next_datagram = self.next_datagram.min(source.next());
         }
+        self.next_datagram = self.next_datagram.min(stream.next());
         self.streams.push(stream);
     }
 
@@ -87,26 +91,49 @@ impl Host {
         self.streams.get(usize::from(at.port))
     }
 
-    /// The datagram that is due.
+    /// What the stream sends whose turn it is; `None` if it has nothing to send after all.
     #[cold]
-    fn send_datagram(&mut self) -> Step {
+    fn poll_stream(&mut self, now: Time) -> Option<Step> {
         let due = self.next_datagram;
         let mut sent = None;
+        let mut is_found = false;
         self.next_datagram = Time::MAX;
         for (port, stream) in self.streams.iter_mut().enumerate() {
-            let Stream::Source(source) = stream else { continue };
-            if sent.is_none() && source.next() == due {
-                let src = Endpoint { node: self.node, port: port as u16 };
-                sent = Some((source.out, source.send(self.next_id, src)));
-                self.next_id += 1;
+            if !is_found && stream.next() == due {
+                is_found = true;
+                sent = match stream {
+                    Stream::Source(source) => {
+                        let src = Endpoint { node: self.node, port: port as u16 };
+                        self.next_id += 1;
+                        Some((source.out, source.send(self.next_id - 1, src)))
+                    }
+                    Stream::Media(media) => media.poll(now, &mut self.next_id).map(|packet| (media.out, packet)),
+                    Stream::Sink(_) => unreachable!("who only receives has nothing to do"),
+                };
             }
-            self.next_datagram = self.next_datagram.min(source.next());
+            self.next_datagram = self.next_datagram.min(stream.next());
         }
-        let Some((out, packet)) = sent else { unreachable!("the first datagram is one of theirs") };
+        let (out, packet) = sent?;
         if let Some(log) = &mut self.log {
-            log.push(Event { time: due, what: What::Sent, packet });
+            log.push(Event { time: now, what: What::Sent, packet });
         }
-        Step::Send(out, packet)
+        Some(Step::Send(out, packet))
+    }
+
+    /// A packet for a stream arrived.
+    #[cold]
+    fn receive_for_stream(&mut self, now: Time, packet: &Packet) {
+        match self.streams.get_mut(usize::from(packet.dst.port)) {
+            Some(Stream::Sink(sink)) => {
+                sink.packets += 1;
+                sink.bytes += packet.len();
+            }
+            Some(Stream::Media(media)) => {
+                media.receive(now, packet);
+                self.next_datagram = self.next_datagram.min(media.wake);
+            }
+            Some(Stream::Source(_)) | None => {}
+        }
     }
 
     /// The options of every connection here.
@@ -180,12 +207,9 @@ impl Node for Host {
         if let Some(log) = &mut self.log {
             log.push(Event { time: now, what: What::Received, packet: *packet });
         }
-        let Body::Tcp(segment) = &packet.body else {
-            if let Some(Stream::Sink(sink)) = self.streams.get_mut(usize::from(packet.dst.port)) {
-                sink.packets += 1;
-                sink.bytes += packet.len();
-            }
-            return;
+        let segment = match &packet.body {
+            Body::Tcp(segment) if packet.dst.port >= FIRST_PORT => segment,
+            _ => return self.receive_for_stream(now, packet),
         };
         let index = usize::from(packet.dst.port - FIRST_PORT);
         let end = &mut self.ends[index];
@@ -205,7 +229,10 @@ impl Node for Host {
         loop {
             let index = match self.touched.front() {
                 Some(&index) => index as usize,
-                None if self.next_datagram <= now => return self.send_datagram(),
+                None if self.next_datagram <= now => match self.poll_stream(now) {
+                    Some(step) => return step,
+                    None => continue,
+                },
                 None if self.next_alarm > now => {
                     let wake = self.next_alarm.min(self.next_datagram);
                     return Step::Wait((wake != Time::MAX).then_some(wake));

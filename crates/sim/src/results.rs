@@ -1,6 +1,7 @@
 //! What runs yield: tables of equally long columns, each with a name that ends in its unit.
 
 mod folder;
+mod media;
 mod write;
 
 use std::collections::BTreeSet;
@@ -19,6 +20,8 @@ pub struct Results {
     pub links: Table,
     /// One row per circuit, if the scenario has any; see [`CircuitRow`].
     pub circuits: Option<Table>,
+    /// One row per flow of frames, if the scenario has any; see [`MediaRow`].
+    pub media: Option<Table>,
     /// One row per flow instance and link direction and span of time, if the scenario asks for it; see [`IntervalRow`].
     pub intervals: Option<Table>,
     /// What was recorded on demand.
@@ -150,6 +153,9 @@ pub struct RunOutcome {
     /// Circuits in the order of the scenario.
     #[serde(default)]
     pub circuits: Vec<CircuitRow>,
+    /// Flows of frames in the order of the scenario.
+    #[serde(default)]
+    pub media: Vec<MediaRow>,
     /// Spans of time, if the scenario asks for them.
     #[serde(default)]
     pub intervals: Vec<IntervalRow>,
@@ -182,6 +188,47 @@ pub struct CircuitRow {
     pub queue_max_bytes: u64,
     /// TCPs of it that have given up.
     pub failed: u64,
+}
+
+/// What became of the frames of one flow instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MediaRow {
+    /// The flow's name in the scenario.
+    pub flow: Arc<str>,
+    /// Which of its `count` instances, from 0.
+    pub instance: u64,
+    /// From the start to the end of the run.
+    pub active_ns: u64,
+    /// Frames that were made. Each is one of the next seven.
+    pub frames: u64,
+    /// Whole at the other end by the deadline.
+    pub on_time: u64,
+    /// Whole at the other end after it.
+    pub late: u64,
+    /// Not whole: something of it was lost.
+    pub broken: u64,
+    /// Not sent, because there was no room for it to wait.
+    pub skipped: u64,
+    /// Taken back when stale, whole or what was left.
+    pub withdrawn: u64,
+    /// Likewise, and the newest came in its place.
+    pub replaced: u64,
+    /// Under way or waiting when the run ended.
+    pub pending: u64,
+    /// Of those withdrawn or replaced, those of which something had left.
+    pub cut: u64,
+    /// Frames of which something left its host after the deadline.
+    pub stale_sent: u64,
+    /// Bytes of the frames on time.
+    pub on_time_bytes: u64,
+    /// How often the source went to another rate.
+    pub rate_changes: u64,
+    /// From being made to being whole at the other end, of all frames that were: mean.
+    pub delay_mean_ns: Option<u64>,
+    /// The quantile 95 per cent.
+    pub delay_p95_ns: Option<u64>,
+    /// The largest.
+    pub delay_max_ns: Option<u64>,
 }
 
 /// What a flow instance or a link direction did in a span of time.
@@ -286,7 +333,8 @@ impl Results {
     pub fn of(runs: &[RunOutcome], swept: &[Swept], traces: Option<Traces>) -> Results {
         let intervals = interval_table(runs, swept);
         let circuits = circuit_table(runs, swept);
-        Results { flows: flow_table(runs, swept), links: link_table(runs, swept), circuits, intervals, traces }
+        let media = media::table(runs, swept);
+        Results { flows: flow_table(runs, swept), links: link_table(runs, swept), circuits, media, intervals, traces }
     }
 }
 

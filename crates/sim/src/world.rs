@@ -4,7 +4,9 @@ mod build;
 mod circuits;
 mod collect;
 mod intervals;
+mod media;
 mod split;
+mod streams;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -72,6 +74,8 @@ enum Kind {
     Requests,
     /// No connection.
     Datagrams,
+    /// Frames, in whatever carries them.
+    Media,
 }
 
 /// A proxy's two ends of a flow: what faces the sender of the data, and what faces its receiver.

@@ -165,6 +165,7 @@ pub(super) fn run(
         flows,
         links,
         circuits: Vec::new(),
+        media: Vec::new(),
         intervals: Vec::new(),
     };
     Ok(Some(Ran { outcome, trace, health, relayed }))

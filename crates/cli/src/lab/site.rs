@@ -322,6 +322,7 @@ fn only_simulated(kind: FlowKind) -> Option<&'static str> {
     match kind {
         FlowKind::Requests { .. } => Some("requests one after another"),
         FlowKind::Datagrams { .. } => Some("datagrams"),
+        FlowKind::Media => Some("frames with a deadline"),
         FlowKind::Bulk { .. } | FlowKind::FtpGet | FlowKind::HttpGet { .. } => None,
     }
 }

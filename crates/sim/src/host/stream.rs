@@ -5,14 +5,37 @@ use headend_engine::packet::{Body, Class, Endpoint, Packet};
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::{Bytes, Rate};
 
-/// IPv4 and UDP headers (RFC 791, RFC 768).
-const HEADERS: u64 = 28;
+use super::media::{Media, Role};
 
-/// One end of a stream of datagrams.
+/// IPv4 and UDP headers (RFC 791, RFC 768).
+pub(crate) const HEADERS: u64 = 28;
+
+/// One end of a stream of datagrams, or of frames.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Source(Source),
     Sink(Sink),
+    Media(Box<Media>),
+}
+
+impl Stream {
+    /// When it has something to do; `Time::MAX` if it has not.
+    pub(crate) fn next(&self) -> Time {
+        match self {
+            Stream::Source(source) => source.next(),
+            Stream::Sink(_) => Time::MAX,
+            Stream::Media(media) => media.wake,
+        }
+    }
+
+    /// True for an end that sends what its application makes.
+    pub(crate) fn is_source(&self) -> bool {
+        match self {
+            Stream::Source(_) => true,
+            Stream::Sink(_) => false,
+            Stream::Media(media) => matches!(media.role, Role::Source(_)),
+        }
+    }
 }
 
 /// Sends.

@@ -7,8 +7,8 @@ use std::path::Path;
 use super::{Results, Table};
 
 impl Results {
-    /// Writes `flows.csv`, `links.csv`, `circuits.csv` and `intervals.csv` if there are any, and with traces `series.csv`, `packets.csv` and a capture for each host, run and
-    /// point, into the folder `part`, which may hold a journal and is renamed to `folder` when all is written.
+    /// Writes `flows.csv`, `links.csv`, `circuits.csv`, `media.csv` and `intervals.csv` if there are any, and with traces
+    /// `series.csv`, `packets.csv` and a capture for each host, run and point, into the folder `part`, which may hold a journal and is renamed to `folder` when all is written.
     /// `scenario` is stored beside them, so that the results can be had again.
     ///
     /// # Errors
@@ -18,7 +18,9 @@ impl Results {
         write(&part.join("scenario.toml"), |out| out.write_all(scenario.as_bytes()))?;
         write_table(&part.join("flows.csv"), &self.flows)?;
         write_table(&part.join("links.csv"), &self.links)?;
-        for (name, table) in [("circuits.csv", &self.circuits), ("intervals.csv", &self.intervals)] {
+        for (name, table) in
+            [("circuits.csv", &self.circuits), ("media.csv", &self.media), ("intervals.csv", &self.intervals)]
+        {
             if let Some(table) = table {
                 write_table(&part.join(name), table)?;
             }

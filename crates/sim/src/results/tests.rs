@@ -39,6 +39,7 @@ fn outcome() -> RunOutcome {
         flows: vec![flow, cut],
         links: vec![link],
         circuits: Vec::new(),
+        media: Vec::new(),
         intervals: Vec::new(),
     }
 }

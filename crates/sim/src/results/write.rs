@@ -44,8 +44,8 @@ fn write_field(out: &mut impl Write, text: &str) -> io::Result<()> {
 }
 
 impl Results {
-    /// Writes `{"flows": {column: [...]}, "links": {...}}`, `"circuits"` and `"intervals"` if the scenario has them, and `"series"` and `"packets"` if there are traces. A number
-    /// without a value is `null`.
+    /// Writes `{"flows": {column: [...]}, "links": {...}}`, `"circuits"`, `"media"` and `"intervals"` if the scenario has them, and
+    /// `"series"` and `"packets"` if there are traces. A number without a value is `null`.
     pub fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)
@@ -59,6 +59,9 @@ impl Serialize for Results {
         map.serialize_entry("links", &self.links)?;
         if let Some(circuits) = &self.circuits {
             map.serialize_entry("circuits", circuits)?;
+        }
+        if let Some(media) = &self.media {
+            map.serialize_entry("media", media)?;
         }
         if let Some(intervals) = &self.intervals {
             map.serialize_entry("intervals", intervals)?;

@@ -281,6 +281,60 @@ pub struct Flow {
     pub count: u32,
     /// What is asked for in turns; of [`FlowKind::Requests`] only.
     pub sizes: Vec<Bytes>,
+    /// The frames of [`FlowKind::Media`], and of nothing else.
+    pub media: Option<Arc<Media>>,
+}
+
+/// Frames with a deadline, and how they get across.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Media {
+    /// What carries them.
+    pub over: Over,
+    /// From one frame to the next.
+    pub frame_interval: Duration,
+    /// Bit rates of all frames together, ascending; at least one.
+    pub rates: Vec<Rate>,
+    /// Every so-many-th frame is a key frame, at least 1 ...
+    pub key_every: u64,
+    /// ... and so many times as large as the others, at least 1.
+    pub key_size: u64,
+    /// A frame that is not whole at the other end by then is late.
+    pub deadline: Duration,
+    /// The largest datagram, with its headers.
+    pub packet: Bytes,
+    /// What becomes of frames that are stale before they leave.
+    pub stale: Stale,
+    /// A frame that has waited so long is, unless it has begun to leave.
+    pub stale_after: Duration,
+}
+
+/// What carries frames.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Datagrams that leave as soon as they are made.
+    Udp,
+    /// One connection for all.
+    Tcp,
+    /// Datagrams through a circuit between the two hosts, with one control TCP.
+    Circuit {
+        /// Bytes of datagrams for each header packet.
+        vmss: Bytes,
+        /// The guaranteed minimum rate.
+        gmb: Option<Rate>,
+        /// How much may wait to enter.
+        queue: QueueSpec,
+    },
+}
+
+/// What a source does with frames that have become stale before they left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stale {
+    /// They leave all the same.
+    Keep,
+    /// It takes them back.
+    Withdraw,
+    /// It takes them back, and puts the newest in the place of the first.
+    Replace,
 }
 
 /// What the applications at the two ends of a flow do.
@@ -322,6 +376,8 @@ pub enum FlowKind {
         /// How long a pause lasts.
         off: Duration,
     },
+    /// Frames at a rate, each with a deadline: [`Flow::media`] says the rest.
+    Media,
 }
 
 impl FlowKind {

@@ -2,6 +2,7 @@
 
 mod circuit;
 mod docsis;
+mod media;
 mod medium;
 mod queue;
 
@@ -486,9 +487,10 @@ impl<'a> Reader<'a> {
                 on: section.has("on").then(|| section.setting("on").span()),
                 off: section.setting("off").span(),
             },
+            Some("media") => FlowKind::Media,
             _ => FlowKind::Bulk { handshake: section.setting("handshake").flag() },
         };
-        let transfers = !matches!(kind, FlowKind::Requests { .. } | FlowKind::Datagrams { .. });
+        let transfers = !matches!(kind, FlowKind::Requests { .. } | FlowKind::Datagrams { .. } | FlowKind::Media);
         let sizes =
             if matches!(kind, FlowKind::Requests { .. }) { section.setting("sizes").list() } else { Vec::new() };
         Flow {
@@ -503,6 +505,7 @@ impl<'a> Reader<'a> {
             stagger: section.setting("stagger").span(),
             count: u32::try_from(section.setting("count").count()).expect("the field's range fits 32 bits"),
             sizes: sizes.iter().map(Setting::size).collect(),
+            media: matches!(kind, FlowKind::Media).then(|| Arc::new(media::media(section))),
         }
     }
 

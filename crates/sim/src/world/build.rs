@@ -15,8 +15,9 @@ use headend_engine::units::Bytes;
 
 use super::circuits;
 use super::split::{Split, Way};
+use super::streams;
 use super::{Between, Error, Instance, Kind, World};
-use crate::host::{Again, Closing, Host, Setup, Sink, Source, Stream};
+use crate::host::{Again, Closing, Host, Setup};
 use crate::network::{Network, Piece, Topology};
 use crate::proxy::Proxy;
 use crate::scenario::{Flow, FlowKind, NodeKind, Scenario};
@@ -62,7 +63,9 @@ impl World {
             let ways = (ways(scenario, &network.topology, flow)?, split);
             for instance in 0..flow.count {
                 flows.push(match flow.kind {
-                    FlowKind::Datagrams { .. } => stream(scenario, seed, &mut network.graph, flow, instance, ways.0)?,
+                    FlowKind::Datagrams { .. } | FlowKind::Media => {
+                        streams::add(scenario, seed, &mut network.graph, flow, instance, ways.0)?
+                    }
                     _ => join(scenario, seed, trace, &mut network.graph, flow, instance, ways)?,
                 });
             }
@@ -152,52 +155,17 @@ fn plan(kind: FlowKind, transfer: Bytes, first: Bytes) -> Ends {
             let get = FlowKind::HttpGet { request, header: Bytes::ZERO, header_apart: false };
             plan(get, first, first)
         }
-        FlowKind::Datagrams { .. } => unreachable!("datagrams have no connection"),
+        FlowKind::Datagrams { .. } | FlowKind::Media => unreachable!("streams have no connection of a flow"),
     }
-}
-
-/// Adds both ends of a stream of datagrams to their hosts.
-fn stream(
-    scenario: &Scenario,
-    seed: u64,
-    graph: &mut Graph<Piece<Host, Proxy>>,
-    flow: &Flow,
-    instance: u32,
-    ways: [Port; 2],
-) -> Result<Instance, Error> {
-    let FlowKind::Datagrams { rate, packet, on, off } = flow.kind else { unreachable!("this flow is of datagrams") };
-    let start = Time::ZERO + flow.start + stagger(&mut flow_rng(seed, flow, instance), flow);
-    let meet = |node: usize| {
-        let Piece::Host(host) = &graph.nodes()[node] else { unreachable!("both ends are hosts") };
-        host.next_stream().ok_or_else(|| Error::TooManyStreams { node: scenario.nodes[node].name.clone() })
-    };
-    let [sender, receiver] = [meet(flow.from)?, meet(flow.to)?];
-    let source = Source::new(receiver, ways[0], start, rate, packet).pulsed(on, off);
-    for (node, end) in [(flow.from, Stream::Source(source)), (flow.to, Stream::Sink(Sink::default()))] {
-        let Piece::Host(host) = graph.node_mut(node) else { unreachable!("both ends are hosts") };
-        host.add_stream(end);
-    }
-    Ok(Instance {
-        flow: flow.name.clone(),
-        instance,
-        kind: Kind::Datagrams,
-        bytes: None,
-        header: Bytes::ZERO,
-        start,
-        sender,
-        receiver,
-        isn: [0; 2],
-        split: None,
-    })
 }
 
 /// The generator of an instance of a flow.
-fn flow_rng(seed: u64, flow: &Flow, instance: u32) -> Rng {
+pub(super) fn flow_rng(seed: u64, flow: &Flow, instance: u32) -> Rng {
     Rng::named(seed, &format!("flows/{}/{instance}", flow.name))
 }
 
 /// How much later than others an instance begins.
-fn stagger(rng: &mut Rng, flow: &Flow) -> Duration {
+pub(super) fn stagger(rng: &mut Rng, flow: &Flow) -> Duration {
     Duration::from_nanos(rng.below(flow.stagger.as_nanos().saturating_add(1)))
 }
 

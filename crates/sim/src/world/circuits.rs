@@ -55,12 +55,22 @@ fn edge(network: &mut Network<Host, Proxy>, node: usize) -> &mut Edge {
     edge
 }
 
-fn tunnel(circuit: &Circuit, seed: u64) -> Tunnel {
-    let (room, packets) = match circuit.queue {
+/// How much may wait, and how many packets.
+fn room(queue: QueueSpec) -> (Room, u64) {
+    match queue {
         QueueSpec::Unlimited => (Room::Bytes(Bytes::MAX), u64::MAX),
         QueueSpec::Packets(packets) => (Room::Packets(packets), packets),
         QueueSpec::Bytes(bytes) => (Room::Bytes(bytes), u64::MAX),
-    };
+    }
+}
+
+/// A tunnel queue of one class that drops what does not fit.
+pub(super) fn drop_tail(queue: QueueSpec) -> Tunnel {
+    Tunnel::drop_tail(room(queue).0)
+}
+
+fn tunnel(circuit: &Circuit, seed: u64) -> Tunnel {
+    let (room, packets) = room(circuit.queue);
     let rng = || Rng::named(seed, &format!("circuits/{}/drops", circuit.name));
     let drops = match circuit.drops {
         TunnelDrops::Tail => Drops::Tail,

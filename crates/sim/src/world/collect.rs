@@ -31,14 +31,24 @@ impl World {
         intervals: Vec<IntervalRow>,
     ) -> (RunOutcome, Option<RunTrace>) {
         let flows = self.flows.iter().flat_map(|instance| self.flow_rows(instance, end)).collect();
+        let media = self.flows.iter().filter_map(|instance| self.media_row(instance, end)).collect();
         let circuits = self.circuits.iter().map(|(name, at)| self.circuit_row(name, *at)).collect();
         if !self.trace {
             self.dismiss_hosts();
         }
         let links = self.network.link_rows(end);
         let run = u64::from(self.run);
-        let outcome =
-            RunOutcome { point, run, seed: self.seed, end_ns: end.as_nanos(), flows, links, circuits, intervals };
+        let outcome = RunOutcome {
+            point,
+            run,
+            seed: self.seed,
+            end_ns: end.as_nanos(),
+            flows,
+            links,
+            circuits,
+            media,
+            intervals,
+        };
         let trace = self.trace.then(|| self.run_trace());
         (outcome, trace)
     }
@@ -53,7 +63,7 @@ impl World {
         }
     }
 
-    fn host(&self, node: usize) -> &Host {
+    pub(super) fn host(&self, node: usize) -> &Host {
         let Piece::Host(host) = &self.network.graph.nodes()[node] else { panic!("flows begin and end at hosts") };
         host
     }
@@ -80,6 +90,7 @@ impl World {
             Kind::Transfer => vec![self.flow_row(instance, end)],
             Kind::Requests => self.request_rows(instance, end),
             Kind::Datagrams => vec![self.stream_row(instance, end)],
+            Kind::Media => vec![self.media_flow_row(instance, end)],
         }
     }
 
@@ -195,6 +206,7 @@ impl World {
     pub(super) fn arrived_bytes(&self, instance: &Instance) -> u64 {
         match instance.kind {
             Kind::Datagrams => self.sink(instance.receiver).bytes.get(),
+            Kind::Media => self.media_sink(instance).bytes.get(),
             Kind::Transfer | Kind::Requests => {
                 let end = self.end(instance.receiver);
                 (end.record.wire + end.past().iter().map(|past| past.wire).sum()).get()
@@ -361,7 +373,7 @@ impl World {
 
     fn series(&self, names: &mut Interner) -> Vec<SeriesRow> {
         let mut rows = Vec::new();
-        for instance in self.flows.iter().filter(|instance| instance.kind != Kind::Datagrams) {
+        for instance in self.flows.iter().filter(|instance| matches!(instance.kind, Kind::Transfer | Kind::Requests)) {
             let flow = names.intern(&instance.flow);
             let samples = self.end(instance.sender).record.series.as_deref().unwrap_or_default();
             rows.extend(samples.iter().map(|&sample| SeriesRow {

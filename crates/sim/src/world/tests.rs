@@ -2,6 +2,7 @@ mod bbr;
 mod books;
 mod circuits;
 mod lossless;
+mod media;
 mod proxy;
 
 use headend_engine::tcp::personality::{DelayedAck, Headers, Personality};
@@ -63,6 +64,7 @@ fn bulk(name: &str, from: usize, to: usize, bytes: u64) -> Flow {
         stagger: Duration::ZERO,
         count: 1,
         sizes: Vec::new(),
+        media: None,
     }
 }
 

@@ -9,16 +9,18 @@ const HTTP: &[&str] = &["http-get"];
 const GETS: &[&str] = &["http-get", "requests"];
 const REQUESTS: &[&str] = &["requests"];
 const DATAGRAMS: &[&str] = &["datagrams"];
+const MEDIA: &[&str] = &["media"];
 const TRANSFERS: &[&str] = &["bulk", "ftp-get", "http-get"];
 const FLOW_FIELDS: &[Field] = &[
     field(
         "kind",
-        Kind::Choice(|| vec!["bulk", "ftp-get", "http-get", "requests", "datagrams"]),
+        Kind::Choice(|| vec!["bulk", "ftp-get", "http-get", "requests", "datagrams", "media"]),
         Is("bulk"),
         "`bulk`: `from` connects and sends. `ftp-get`: the server `from` opens the data connection to its client `to` \
          and sends. `http-get`: the client `to` connects to the server `from` and asks, and is answered on the same \
          connection. `requests`: the same again and again, each with a connection of its own and a row in the results. \
-         `datagrams`: packets at a rate, with no regard to anything.",
+         `datagrams`: packets at a rate, with no regard to anything. `media`: frames at a rate, each with a deadline, and a \
+         row in a table of their own (chapter 5 of the decoupling thesis).",
     ),
     field("from", Kind::Node, Required, "The host that sends the data."),
     field("to", Kind::Node, Required, "The host that receives the data."),
@@ -103,7 +105,13 @@ const FLOW_FIELDS: &[Field] = &[
         "Each answer begins later by a random time, uniform from zero to this.",
     ),
     field_of(DATAGRAMS, "rate", Kind::Rate, Required, "How fast packets are sent, headers included."),
-    field_of(DATAGRAMS, "packet", Kind::Size { min: 28, max: 65_535 }, Is("1500B"), "A packet, headers included."),
+    field_of(
+        &["datagrams", "media"],
+        "packet",
+        Kind::Size { min: 28, max: 65_535 },
+        Is("1500B"),
+        "A packet, headers included; of media the largest, over TCP without meaning.",
+    ),
     field_of(
         DATAGRAMS,
         "on",
@@ -112,4 +120,88 @@ const FLOW_FIELDS: &[Field] = &[
         "How long packets are sent before each pause of `off`.",
     ),
     field_of(DATAGRAMS, "off", Kind::Span { min: 0, max: DURATION_NS_MAX }, Is("0s"), "How long none are sent then."),
+    field_of(
+        MEDIA,
+        "over",
+        Kind::Choice(|| vec!["circuit", "udp", "tcp"]),
+        Is("circuit"),
+        "What carries the frames. `circuit`: datagrams through an unreliable decoupling socket, a circuit between the two \
+         hosts with one control TCP of theirs. `udp`: datagrams that leave as soon as they are made. `tcp`: a connection. \
+         Connections are established beforehand.",
+    ),
+    field_of(
+        MEDIA,
+        "rates",
+        Kind::List(&Kind::Rate),
+        Required,
+        "Rates at which frames can be made, ascending, headers not included. Of several the source begins with the lowest, \
+         and chooses by how much it reads is waiting to leave: a lower one when that takes more than a quarter of the \
+         `deadline`, a higher one after 2 s in which it took less than a frame's time. With `udp` there is nothing to \
+         read, and one rate.",
+    ),
+    field_of(
+        MEDIA,
+        "frame_interval",
+        Kind::Span { min: 100_000, max: HOUR_NS },
+        Is("40ms"),
+        "From one frame to the next.",
+    ),
+    field_of(
+        MEDIA,
+        "key_every",
+        Kind::Count { min: 1, max: 10_000 },
+        Is("1"),
+        "Every so-many-th frame is a key frame, which can be larger.",
+    ),
+    field_of(
+        MEDIA,
+        "key_size",
+        Kind::Count { min: 1, max: 1_000 },
+        Is("1"),
+        "How many times as large as the others; the rate is that of all together.",
+    ),
+    field_of(
+        MEDIA,
+        "deadline",
+        Kind::Span { min: 1_000, max: HOUR_NS },
+        Is("200ms"),
+        "A frame that is whole at the other end later than so long after it was made is late.",
+    ),
+    field_of(
+        MEDIA,
+        "stale",
+        Kind::Choice(|| vec!["keep", "withdraw", "replace"]),
+        Is("withdraw"),
+        "What the source does, whenever it has made a frame, with those that wait and are stale. `keep`: nothing. `withdraw`: it \
+         takes them back. `replace`: and the new one takes the place of the first. Over TCP, only what the send buffer has not \
+         begun to take can be taken back, and `replace` is `withdraw`. With `udp` nothing waits.",
+    ),
+    field_of(
+        MEDIA,
+        "stale_after",
+        Kind::Span { min: 1_000, max: HOUR_NS },
+        Follows("half of the `deadline`"),
+        "A frame that has waited so long is stale if nothing of it has left; otherwise it is after the `deadline`.",
+    ),
+    field_of(
+        MEDIA,
+        "gmb",
+        Kind::Rate,
+        Follows("nothing guaranteed"),
+        "With `over = \"circuit\"`: the minimum rate, headers included, sent with no regard to congestion.",
+    ),
+    field_of(
+        MEDIA,
+        "vmss",
+        Kind::Size { min: 64, max: 60_000 },
+        Is("1500B"),
+        "With `over = \"circuit\"`: bytes of datagrams for each header packet.",
+    ),
+    field_of(
+        MEDIA,
+        "queue",
+        Kind::Queue,
+        Is("100 packets"),
+        "With `over = \"circuit\"`: how much may wait to leave. A frame that finds no room is skipped.",
+    ),
 ];

@@ -6,7 +6,7 @@ use crate::scenario::Document;
 
 const TRUNKS: &str = include_str!("../../../../../scenarios/trunks.toml");
 
-fn run_with(text: &str, settings: &[(&str, &str)]) -> RunOutcome {
+pub(super) fn run_with(text: &str, settings: &[(&str, &str)]) -> RunOutcome {
     let mut document = Document::parse("trunks.toml", text).unwrap();
     for (path, value) in settings {
         document.set(path, value).unwrap_or_else(|error| panic!("{error}"));
