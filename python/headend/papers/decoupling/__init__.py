@@ -1,6 +1,6 @@
 """S.-Y. Wang, "Decoupling Control From Data for TCP Congestion Control", PhD thesis, 1999."""
 
-from headend.papers.decoupling import equations, ring, trunks, web
+from headend.papers.decoupling import equations, media, ring, trunks, web
 from headend.papers.figure import Study
 
 TITLE = "Decoupling Control From Data for TCP Congestion Control"
@@ -14,5 +14,6 @@ FIGURES: tuple[Study, ...] = (
     web.TT2,
     *ring.FIGURES,
     equations.EQUATIONS,
+    *media.FIGURES,
 )
 """In the order of the thesis."""
