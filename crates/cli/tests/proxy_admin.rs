@@ -5,51 +5,17 @@
 #[path = "support/proxied.rs"]
 mod proxied;
 
+#[path = "support/operated.rs"]
+mod operated;
+
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use proxied::{PATIENCE, Proxy, Tongue, connected, rest_of, server_and_client};
+use operated::{ADMIN, admin, ask, ask_as, status, status_when};
+use proxied::{Proxy, Tongue, connected, rest_of, server_and_client};
 use serde_json::Value;
-
-const ADMIN: &str = "[admin]\nlisten = \"127.0.0.1:0\"\n";
-
-fn admin(proxy: &mut Proxy) -> SocketAddr {
-    let line = proxy.says("to look at");
-    line.rsplit('/').nth(1).and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("no address in {line:?}"))
-}
-
-fn ask_as(address: SocketAddr, method: &str, path: &str, host: &str) -> (String, String) {
-    let mut stream = connected(address);
-    stream.write_all(format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
-    let answer = String::from_utf8(rest_of(&mut stream)).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer to {path}: {answer:?}"));
-    (head.to_owned(), body.to_owned())
-}
-
-fn ask(address: SocketAddr, path: &str) -> (String, String) {
-    ask_as(address, "GET", path, &address.to_string())
-}
-
-fn status(address: SocketAddr, query: &str) -> Value {
-    let (head, body) = ask(address, &format!("/status?{query}"));
-    assert!(head.starts_with("HTTP/1.1 200 "), "{head}\n{body}");
-    serde_json::from_str(&body).unwrap()
-}
-
-/// Asks until the answer is as wanted.
-fn status_when(address: SocketAddr, query: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let status = status(address, query);
-        if is_wanted(&status) {
-            return status;
-        }
-        assert!(Instant::now() < end, "never as wanted: {status:#}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 #[test]
 fn the_status_tells_of_each_connection_what_it_moved_and_what_its_tcp_is_at() {
@@ -106,9 +72,7 @@ fn metrics_count_what_was_done_also_of_connections_that_have_ended() {
     let mut proxy = Proxy::start(ADMIN);
     let address = admin(&mut proxy);
     let value = |name: &str| -> f64 {
-        let (head, text) = ask(address, "/metrics");
-        assert!(head.contains("application/openmetrics-text"), "{head}");
-        assert!(text.ends_with("# EOF\n"), "{text}");
+        let (_, text) = ask(address, "/metrics");
         let line = text.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
         line.unwrap_or_else(|| panic!("no {name} in\n{text}")).rsplit(' ').next().unwrap().parse().unwrap()
     };
@@ -126,6 +90,38 @@ fn metrics_count_what_was_done_also_of_connections_that_have_ended() {
     assert_eq!(value("headend_proxy_memory_bytes"), 0.0);
     assert!(value("headend_proxy_tcp_segments_total{side=\"local\"}") >= 2.0, "it is ended, and counted");
     assert!(value("process_open_fds") > 3.0);
+}
+
+/// The names of samples, and the metrics that their text tells the type of.
+fn names_and_types(text: &str) -> (BTreeSet<&str>, BTreeSet<&str>) {
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    let names = samples.filter_map(|line| line.split([' ', '{']).next()).collect();
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    (names, types)
+}
+
+#[test]
+fn metrics_are_in_the_text_that_everybody_reads_unless_openmetrics_is_asked_for() {
+    let mut proxy = Proxy::start(ADMIN);
+    let address = admin(&mut proxy);
+    let (head, plain) = ask(address, "/metrics");
+    assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
+    let (names, types) = names_and_types(&plain);
+    let unsaid: Vec<_> = names.symmetric_difference(&types).collect();
+    // Without a connection there are no round trips.
+    assert_eq!(
+        unsaid,
+        [&"headend_proxy_tcp_rtt_seconds"],
+        "in this text a metric is called what its samples are called"
+    );
+    assert!(!plain.contains("# EOF") && !plain.contains("# UNIT"), "{plain}");
+    let mut stream = connected(address);
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: application/openmetrics-text\r\n\r\n").unwrap();
+    let answer = String::from_utf8(rest_of(&mut stream)).unwrap();
+    assert!(answer.contains("content-type: application/openmetrics-text; version=1.0.0"), "{answer}");
+    assert!(answer.ends_with("# EOF\n") && answer.contains("# UNIT "), "{answer}");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert_eq!(names_and_types(body).0, names, "both have the same samples");
 }
 
 #[test]

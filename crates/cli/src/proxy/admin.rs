@@ -3,7 +3,7 @@
 //! | where | what |
 //! |---|---|
 //! | `sampler` | once a second: rates, round trips and retransmissions, and the last minutes of them |
-//! | `status` `metrics` | what there is to know, as JSON and as OpenMetrics text |
+//! | `status` `metrics` | what there is to know, as JSON and as text for Prometheus |
 //! | `page/` | the live page, which reads the status |
 //!
 //! All of it is a thread of its own that reads what the workers count. They never wait for it longer than the copying of a
@@ -217,10 +217,14 @@ impl Desk {
                 State::Serving => say(StatusCode::OK, "serving\n"),
                 state => say(StatusCode::SERVICE_UNAVAILABLE, &format!("{}\n", state.name())),
             },
-            "/metrics" => match metrics::text(&self.books, &facts, &self.sampler()) {
-                Ok(text) => respond(StatusCode::OK, metrics::CONTENT_TYPE, text),
-                Err(error) => say(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
-            },
+            "/metrics" => {
+                let accept = request.headers().get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+                let form = metrics::Form::preferred(&accept.collect::<Vec<_>>().join(","));
+                match metrics::text(form, &self.books, &facts, &self.sampler()) {
+                    Ok(text) => respond(StatusCode::OK, form.content_type(), text),
+                    Err(error) => say(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
+                }
+            }
             "/status" => match status::Question::read(request.uri().query().unwrap_or_default()) {
                 Ok(question) => {
                     let text = status::answer(&question, &self.books, &facts, &self.sampler()).to_string();

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -43,33 +43,39 @@ impl Proxy {
 
     /// With `before` at the beginning of its file, and `tables` after its listeners.
     pub(crate) fn start_with(before: &str, tables: &str) -> Proxy {
-        Proxy::start_from(before, tables, |text| text)
+        Proxy::start_from(&[], before, tables, |text| text)
+    }
+
+    /// As [`Proxy::start_with`], by a command that becomes the proxy: what follows it is the proxy's own.
+    pub(crate) fn start_by(command: &[&str], before: &str, tables: &str) -> Proxy {
+        Proxy::start_from(command, before, tables, |text| text)
     }
 
     /// With a file that was changed.
     pub(crate) fn start_edited(change: impl FnOnce(String) -> String) -> Proxy {
-        Proxy::start_from("", "", change)
+        Proxy::start_from(&[], "", "", change)
     }
 
-    fn start_from(before: &str, tables: &str, change: impl FnOnce(String) -> String) -> Proxy {
+    /// All of this: by a command, with a file that was changed.
+    pub(crate) fn start_from(
+        command: &[&str],
+        before: &str,
+        tables: &str,
+        change: impl FnOnce(String) -> String,
+    ) -> Proxy {
         let forward = TcpListener::bind("127.0.0.1:0").unwrap();
         let folder = TempDir::new().unwrap();
         // The proxy may become another user, and is to read its file again.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let path = folder.path().join("proxy.toml");
         std::fs::write(&path, change(Proxy::file(before, tables, forward.local_addr().unwrap()))).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_headend"));
-        command.args(["proxy", "--config"]).arg(&path).stdin(Stdio::null());
-        let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let words = [command, &[env!("CARGO_BIN_EXE_headend"), "proxy", "--config"]].concat();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg(&path).stdin(Stdio::null());
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, messages) = channel();
-        let stderr = process.stderr.take().unwrap();
-        thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    return;
-                }
-            }
-        });
+        listen_to(process.stderr.take().unwrap(), sender.clone());
+        listen_to(process.stdout.take().unwrap(), sender);
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         let mut proxy = Proxy { process, addresses: [unknown; 3], messages, forward, folder };
         for (tongue, way) in [(Tongue::Connect, "http"), (Tongue::Socks5, "socks5"), (Tongue::Forward, "forward")] {
@@ -96,7 +102,7 @@ impl Proxy {
         self.addresses[tongue as usize]
     }
 
-    /// Waits for a message with `text` in it.
+    /// Waits for a message, or a line of a connection, with `text` in it.
     pub(crate) fn says(&mut self, text: &str) -> String {
         let mut heard = Vec::new();
         loop {
@@ -129,10 +135,26 @@ impl Proxy {
         std::fs::write(&path, change(text)).unwrap();
     }
 
+    /// The next connection of the forwarding way, at its server.
+    pub(crate) fn forwarded(&self) -> TcpStream {
+        patient(self.forward.accept().unwrap().0)
+    }
+
     /// The exit code.
     pub(crate) fn wait(&mut self) -> Option<i32> {
         self.process.wait().unwrap().code()
     }
+}
+
+/// Passes each line on, until nobody wants them.
+fn listen_to(output: impl Read + Send + 'static, sender: Sender<String>) {
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
 }
 
 impl Drop for Proxy {
@@ -168,7 +190,7 @@ pub(crate) fn connected(address: SocketAddr) -> TcpStream {
 pub(crate) fn server_and_client(proxy: &Proxy, tongue: Tongue) -> (TcpStream, TcpStream) {
     let mut client = connected(proxy.address(tongue));
     if tongue == Tongue::Forward {
-        return (patient(proxy.forward.accept().unwrap().0), client);
+        return (proxy.forwarded(), client);
     }
     let listening = Server::new();
     let address = listening.address();

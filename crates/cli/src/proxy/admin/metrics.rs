@@ -1,5 +1,6 @@
-//! Counts and levels as OpenMetrics text, which Prometheus reads: docs/howto/operate-proxy.md lists them.
+//! Counts and levels for Prometheus, as OpenMetrics or in its older text: docs/howto/operate-proxy.md lists them.
 
+use std::collections::BTreeMap;
 use std::fmt::Error;
 use std::fs;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,7 +18,39 @@ use prometheus_client::registry::{Registry, Unit};
 use super::sampler::{SIDES, Sampler, unix_seconds};
 use super::{Facts, State};
 
-pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// How metrics are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Prometheus' own text, version 0.0.4: what whoever asks for nothing else can read.
+    Plain,
+    OpenMetrics,
+}
+
+impl Form {
+    /// What a request's Accept field prefers (RFC 9110 s12.5.1); of two forms that it likes equally, the newer.
+    pub(super) fn preferred(accept: &str) -> Form {
+        let weight = |range: &str| -> f32 {
+            let mut best = 0.0_f32;
+            for offer in accept.split(',') {
+                let mut parts = offer.split(';').map(str::trim);
+                if parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case(range)) {
+                    let q = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+                    best = best.max(q.map_or(1.0, |q| q.parse().unwrap_or(0.0)));
+                }
+            }
+            best
+        };
+        let (newer, plain) = (weight("application/openmetrics-text"), weight("text/plain"));
+        if newer > 0.0 && newer >= plain { Form::OpenMetrics } else { Form::Plain }
+    }
+
+    pub(super) fn content_type(self) -> &'static str {
+        match self {
+            Form::Plain => "text/plain; version=0.0.4; charset=utf-8",
+            Form::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
 
 /// A metric's name without prefix and unit, what it means, its unit, and its values.
 struct Metric {
@@ -46,7 +79,7 @@ impl std::fmt::Debug for Metric {
 struct Metrics(Vec<Metric>);
 
 /// All metrics, of now.
-pub(super) fn text(books: &Books, facts: &Facts, sampler: &Sampler) -> Result<String, Error> {
+pub(super) fn text(form: Form, books: &Books, facts: &Facts, sampler: &Sampler) -> Result<String, Error> {
     let mut registry = Registry::default();
     let own = registry.sub_registry_with_prefix("headend_proxy");
     own.register("build", "The version that runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
@@ -54,7 +87,38 @@ pub(super) fn text(books: &Books, facts: &Facts, sampler: &Sampler) -> Result<St
     registry.sub_registry_with_prefix("process").register_collector(Box::new(Metrics(of_process(books))));
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry)?;
-    Ok(text)
+    Ok(match form {
+        Form::OpenMetrics => text,
+        Form::Plain => plain(&text),
+    })
+}
+
+/// OpenMetrics text as version 0.0.4, which has neither units nor an end, calls a metric what its values are called, and has
+/// no kind for information: a gauge of 1 is what others take for it.
+fn plain(text: &str) -> String {
+    let kinds: BTreeMap<&str, &str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
+    let mut plain = String::with_capacity(text.len());
+    for line in text.lines() {
+        let told = line.strip_prefix("# ").map(|rest| rest.splitn(3, ' ').collect::<Vec<_>>());
+        let (key, name, rest) = match told.as_deref() {
+            None => {
+                plain.extend([line, "\n"]);
+                continue;
+            }
+            Some([key @ ("HELP" | "TYPE"), name, rest]) => (*key, *name, *rest),
+            Some(_) => continue,
+        };
+        let (suffix, kind) = match kinds.get(name) {
+            Some(&"counter") => ("_total", "counter"),
+            Some(&"info") => ("_info", "gauge"),
+            Some(kind) => ("", *kind),
+            None => ("", "untyped"),
+        };
+        let rest = if key == "TYPE" { kind } else { rest };
+        plain.extend(["# ", key, " ", name, suffix, " ", rest, "\n"]);
+    }
+    plain
 }
 
 fn of_proxy(books: &Books, facts: &Facts, sampler: &Sampler) -> Vec<Metric> {
@@ -178,5 +242,40 @@ fn name_of(side: Side) -> &'static str {
     match side {
         Side::Local => "local",
         Side::Remote => "remote",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_can_read_openmetrics_gets_it_and_all_others_the_older_text() {
+        // As Prometheus asks, from version 2.5 on and before.
+        let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;\
+                          q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+        for (accept, expected) in [
+            (prometheus, Form::OpenMetrics),
+            ("application/openmetrics-text", Form::OpenMetrics),
+            ("text/plain, application/OpenMetrics-Text;q=1", Form::OpenMetrics),
+            ("text/plain;version=0.0.4;q=1,*/*;q=0.1", Form::Plain),
+            ("text/plain;q=0.9, application/openmetrics-text;q=0.1", Form::Plain),
+            ("application/openmetrics-text;q=0", Form::Plain),
+            ("*/*", Form::Plain),
+            ("", Form::Plain),
+        ] {
+            assert_eq!(Form::preferred(accept), expected, "{accept}");
+        }
+    }
+
+    #[test]
+    fn the_older_text_calls_a_metric_what_its_values_are_called() {
+        let text = "# HELP a_read_bytes Bytes read.\n# TYPE a_read_bytes counter\n# UNIT a_read_bytes bytes\n\
+                    a_read_bytes_total{side=\"local\"} 7\n# HELP a_build Version.\n# TYPE a_build info\n\
+                    a_build_info{version=\"1\"} 1\n# HELP a_open Open.\n# TYPE a_open gauge\na_open 2.0\n# EOF\n";
+        let expected = "# HELP a_read_bytes_total Bytes read.\n# TYPE a_read_bytes_total counter\n\
+                        a_read_bytes_total{side=\"local\"} 7\n# HELP a_build_info Version.\n# TYPE a_build_info gauge\n\
+                        a_build_info{version=\"1\"} 1\n# HELP a_open Open.\n# TYPE a_open gauge\na_open 2.0\n";
+        assert_eq!(plain(text), expected);
     }
 }
