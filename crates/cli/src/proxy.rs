@@ -282,26 +282,18 @@ fn receive(kind: SignalKind) -> Result<Signal, Failure> {
 
 /// A file with a mistake changes nothing.
 fn reread(proxy: &mut Proxy, file: &Path) {
-    let outcome =
-        file::read(file).map_err(|failure| failure.message().unwrap_or_default().to_owned()).and_then(|config| {
-            let before = proxy.config();
-            let admin = |config: &Config| config.admin.as_ref().map(|admin| admin.address);
-            for (name, is_other) in [
-                ("workers", before.workers != config.workers),
-                ("user", before.user != config.user),
-                ("admin.listen", admin(&before) != admin(&config)),
-            ] {
-                if is_other {
-                    eprintln!("{}: {name} is what it was until the next start", file.display());
-                }
-            }
-            proxy.reload(config).map_err(|refusal| match refusal {
-                Refusal::Wrong(wrong) => located(Some(file), &wrong),
-                Refusal::System(error) => error.to_string(),
-            })
-        });
+    let read = file::read(file).map_err(|failure| failure.message().unwrap_or_default().to_owned());
+    let outcome = read.and_then(|config| {
+        proxy.reload(config).map_err(|refusal| match refusal {
+            Refusal::Wrong(wrong) => located(Some(file), &wrong),
+            Refusal::System(error) => error.to_string(),
+        })
+    });
     match outcome {
-        Ok(()) => {
+        Ok(kept_back) => {
+            for name in kept_back {
+                eprintln!("{}: {name} is what it was at the start until the next: it takes a restart", file.display());
+            }
             eprintln!("{}: read again", file.display());
             report(proxy);
         }

@@ -64,6 +64,46 @@ fn a_reload_under_a_thousand_flows_changes_no_byte_of_them_and_leaves_nothing_be
 }
 
 #[test]
+fn a_reload_that_cannot_be_done_whole_changes_nothing() {
+    let mut proxy = Proxy::start_with("workers = 4\nuser = \"root\"\nhandover = \"one.sock\"", "");
+    // It answers signals once it has opened all that it will.
+    proxy.signal("HUP");
+    proxy.says("read again");
+    let pid = proxy.process_id();
+    let before = descriptors(pid);
+    let other = |text: String| text.replace("127.0.0.1:0\"\nway = \"socks5\"", "127.0.0.2:0\"\nway = \"socks5\"");
+    proxy.edit(other);
+    // Enough to read the file and to open the new way in; not enough for all workers to accept from it.
+    let taken: Vec<u32> = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
+        .collect();
+    let fourth = (0..).filter(|number| !taken.contains(number)).nth(3).unwrap();
+    limit_descriptors(pid, fourth);
+    proxy.signal("HUP");
+    // Whichever of the steps it is that has none left.
+    proxy.says("Too many open files");
+    proxy.says("Nothing has changed");
+    server_and_client(&proxy, Tongue::Socks5);
+    settles_at(pid, before);
+    // With enough of them it is another file, all of it but for what only a restart can change.
+    limit_descriptors(pid, 1_000);
+    proxy.edit(|text| text.replace("one.sock", "two.sock"));
+    for _ in 0..2 {
+        proxy.signal("HUP");
+        proxy.says("handover is what it was at the start until the next: it takes a restart");
+        proxy.says("listening on 127.0.0.2:");
+    }
+    assert_eq!(TcpStream::connect(proxy.address(Tongue::Socks5)).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+}
+
+/// Of a process of the user of this one, which alone may limit it.
+fn limit_descriptors(pid: u32, count: u32) {
+    let limit = format!("--nofile={count}:");
+    assert!(Command::new("prlimit").args(["--pid", &pid.to_string(), &limit]).status().unwrap().success());
+}
+
+#[test]
 fn a_server_that_goes_away_and_comes_back_is_reached_again() {
     let mut proxy = Proxy::start("");
     let listening = Server::new();
@@ -99,7 +139,7 @@ fn a_server_that_goes_away_and_comes_back_is_reached_again() {
 }
 
 /// Descriptors that a proxy may have, and clients that would need more.
-const DESCRIPTORS_MAX: usize = 64;
+const DESCRIPTORS_MAX: u32 = 64;
 const CROWD: usize = 100;
 
 /// What the process has taken of the processor's time, in ticks: a hundred a second, as proc(5) has it.
@@ -112,13 +152,11 @@ fn processor_ticks(pid: u32) -> u64 {
 
 #[test]
 fn without_descriptors_clients_wait_the_processor_rests_and_all_are_served_later() {
-    // A worker alone, so that no other takes the descriptor that a connection has kept for its server; and a process of
-    // the user of this one, which alone may limit it.
+    // A worker alone, so that no other takes the descriptor that a connection has kept for its server.
     let mut proxy = Proxy::start_with("workers = 1\nuser = \"root\"", "[limits]\nconnections_per_client = 4000\n");
     let pid = proxy.process_id();
     let before = descriptors(pid);
-    let limit = format!("--nofile={DESCRIPTORS_MAX}");
-    assert!(Command::new("prlimit").args(["--pid", &pid.to_string(), &limit]).status().unwrap().success());
+    limit_descriptors(pid, DESCRIPTORS_MAX);
     let crowded = Server::new();
     let mut crowd: Vec<TcpStream> = (0..CROWD).map(|_| connected(proxy.address(Tongue::Connect))).collect();
     for one in &mut crowd {

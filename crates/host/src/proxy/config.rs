@@ -243,6 +243,28 @@ impl Config {
         }
     }
 
+    /// Takes from `first` what a process cannot change once it has started, and names the fields that are other there.
+    pub(crate) fn keep_back(&mut self, first: &Config) -> Vec<&'static str> {
+        let address = |config: &Config| config.admin.as_ref().map(|admin| admin.address);
+        let kept: Vec<&'static str> = [
+            ("workers", self.workers != first.workers),
+            ("user", self.user != first.user),
+            ("handover", self.handover != first.handover),
+            ("admin.listen", address(self) != address(first)),
+        ]
+        .into_iter()
+        .filter_map(|(name, is_other)| is_other.then_some(name))
+        .collect();
+        self.workers = first.workers;
+        self.user.clone_from(&first.user);
+        self.handover.clone_from(&first.handover);
+        // Without the table nobody may look any more; where one listens stays.
+        if let (Some(admin), Some(address)) = (&mut self.admin, address(first)) {
+            admin.address = address;
+        }
+        kept
+    }
+
     /// What of it cannot be, before anything is opened.
     pub fn check(&self) -> Result<(), Wrong> {
         for (index, listener) in self.listeners.iter().enumerate() {
@@ -336,6 +358,24 @@ mod tests {
         let mut config = Config::new(vec![Listener::new("127.0.0.1:3128".parse().unwrap(), Way::Http)]);
         config.limits.connections = usize::MAX;
         assert_eq!(config.check().unwrap_err().field, "limits.connections");
+    }
+
+    #[test]
+    fn what_holds_until_the_end_is_kept_and_named_at_each_reload() {
+        let listener = Listener::new("127.0.0.1:3128".parse().unwrap(), Way::Http);
+        let mut first = Config::new(vec![listener]);
+        first.handover = Some("one.sock".into());
+        let mut other = first.clone();
+        assert!(other.keep_back(&first).is_empty(), "nothing has changed");
+        other.handover = Some("two.sock".into());
+        other.user = Some("daemon".to_owned());
+        other.workers = NonZeroUsize::new(77).unwrap();
+        let address = "127.0.0.1:9080".parse().unwrap();
+        other.admin = Some(Admin { address, clients: Networks::default(), names: Vec::new() });
+        other.limits.connections = 5;
+        assert_eq!(other.keep_back(&first), ["workers", "user", "handover", "admin.listen"]);
+        assert_eq!((other.workers, &other.user, &other.handover), (first.workers, &first.user, &first.handover));
+        assert_eq!(other.limits.connections, 5, "what may change does");
     }
 
     #[test]

@@ -32,7 +32,7 @@ mod worker;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -62,6 +62,8 @@ pub struct Proxy {
     door: Option<UnixListener>,
     owner: Uid,
     next: u64,
+    /// What it was told at the start: some of that holds until it ends.
+    first: Arc<Config>,
 }
 
 /// Where what the proxy has to say goes. Neither may block for long: workers call them.
@@ -89,6 +91,14 @@ struct Open {
     id: u64,
     socket: TcpListener,
     listener: Arc<Listener>,
+}
+
+/// A worker's part in a way in: the socket, and the first descriptor that it keeps for a server.
+struct Share {
+    worker: usize,
+    id: u64,
+    socket: TcpListener,
+    spare: OwnedFd,
 }
 
 /// What all workers share.
@@ -149,6 +159,7 @@ impl Proxy {
             Model::Buffer => (None, 0),
             Model::Store(spool) => (Some(Arc::new(Folder::open(&spool.folder)?)), spool.quota.get()),
         };
+        let first = config.clone();
         let shared = Arc::new(Shared {
             books: Arc::new(Books::new(config.limits.memory.get(), spool)),
             places: Arc::new(Semaphore::new(config.limits.connections)),
@@ -162,10 +173,8 @@ impl Proxy {
         let workers: Result<Vec<Worker>, Error> =
             (0..config.workers.get()).map(|index| Worker::start(index, shared.clone())).collect();
         let next = open.len() as u64;
-        let proxy = Proxy { shared, workers: workers?, open, admin, door, owner, next };
-        for open in &proxy.open {
-            proxy.accept_from(open)?;
-        }
+        let proxy = Proxy { shared, workers: workers?, open, admin, door, owner, next, first };
+        proxy.accept_from(proxy.shares(&proxy.open)?);
         Ok(proxy)
     }
 
@@ -223,9 +232,10 @@ impl Proxy {
     }
 
     /// Becomes what `config` says, for connections from now on; those that are open go on as they began. If it cannot, it
-    /// stays what it was.
-    pub fn reload(&mut self, config: Config) -> Result<(), Refusal> {
+    /// stays what it was. Returns the fields that are another than at the start and stay what they were until the next.
+    pub fn reload(&mut self, mut config: Config) -> Result<Vec<&'static str>, Refusal> {
         config.check()?;
+        let kept_back = config.keep_back(&self.first);
         let before = self.config();
         let mut kept = Vec::new();
         let mut new = Vec::new();
@@ -252,6 +262,8 @@ impl Proxy {
             let socket = listen::open(listener, &config.local, &mut Vec::new())?;
             opened.push(Open { id: self.next + opened.len() as u64, socket, listener: Arc::new(listener.clone()) });
         }
+        // The last that may fail: from here on nothing does, so that it is all of the change or none.
+        let shares = self.shares(&opened)?;
         self.next += opened.len() as u64;
         let (mut open, closed): (Vec<Open>, Vec<Open>) =
             self.open.drain(..).partition(|open| kept.iter().any(|(id, _)| *id == open.id));
@@ -268,10 +280,8 @@ impl Proxy {
         for open in &closed {
             self.close(open);
         }
-        for open in self.open.iter().filter(|open| !kept.iter().any(|(id, _)| *id == open.id)) {
-            self.accept_from(open)?;
-        }
-        Ok(())
+        self.accept_from(shares);
+        Ok(kept_back)
     }
 
     /// Accepts nothing any more; what is open goes on.
@@ -294,14 +304,20 @@ impl Proxy {
         }
     }
 
-    fn accept_from(&self, open: &Open) -> Result<(), Error> {
-        for worker in &self.workers {
-            // All of them accept from the one socket: whoever comes is served as long as any worker is free, and a socket
-            // that was handed over is like one that was opened.
+    /// All workers accept from the one socket: whoever comes is served as long as any of them is free, and a socket that was
+    /// handed over is like one that was opened.
+    fn shares(&self, open: &[Open]) -> Result<Vec<Share>, Error> {
+        let share = |(open, worker): (&Open, usize)| {
             let socket = open.socket.try_clone().during(|| "share a listening socket")?;
-            worker.accept_from(open.id, socket, worker::reserve().during(|| "reserve a descriptor")?);
+            Ok(Share { worker, id: open.id, socket, spare: worker::reserve().during(|| "reserve a descriptor")? })
+        };
+        open.iter().flat_map(|open| (0..self.workers.len()).map(move |worker| (open, worker))).map(share).collect()
+    }
+
+    fn accept_from(&self, shares: Vec<Share>) {
+        for Share { worker, id, socket, spare } in shares {
+            self.workers[worker].accept_from(id, socket, spare);
         }
-        Ok(())
     }
 
     fn close(&self, open: &Open) {
