@@ -5,6 +5,9 @@
 #[path = "support/proxied.rs"]
 mod proxied;
 
+#[path = "support/operated.rs"]
+mod operated;
+
 use std::fs::{self, Permissions};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
@@ -12,12 +15,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::thread;
 use std::time::Duration;
 
+use operated::{ADMIN, admin, status_when};
 use proxied::{Proxy, Server, Tongue, connected, noise, rest_of, server_and_client};
 use tempfile::TempDir;
 
 #[test]
 fn a_proxy_header_names_the_client_and_is_passed_on() {
-    for (version, first) in [("v1", b"PROXY TCP4 192.0.2.7 ".as_slice()), ("v2", b"\r\n\r\n\0\r\nQUIT\n\x21\x11")] {
+    for version in ["v1", "v2"] {
         let fields = format!(
             "proxy_protocol = \"accept\"\nproxy_senders = [\"127.0.0.1\"]\nclients = [\"192.0.2.0/24\"]\nsend_proxy = \"{version}\"\n"
         );
@@ -30,7 +34,8 @@ fn a_proxy_header_names_the_client_and_is_passed_on() {
         client.write_all(connect.as_bytes()).unwrap();
         client.shutdown(std::net::Shutdown::Write).unwrap();
         let got = rest_of(&mut listening.accept());
-        assert!(got.starts_with(first) && got.ends_with(b"hello"), "{version}: {got:?}");
+        // The client of an HTTP proxy means the server: that is what it would be connected to without one.
+        assert_eq!(got, [told(version, [127, 0, 0, 1], listening.address().port()), b"hello".to_vec()].concat());
         // Another client than those listed, whoever speaks for it; and one that speaks for nobody.
         let mut stranger = connected(proxy.address(Tongue::Connect));
         stranger.write_all(b"PROXY TCP4 198.51.100.7 192.0.2.1 5555 80\r\n").unwrap();
@@ -42,6 +47,75 @@ fn a_proxy_header_names_the_client_and_is_passed_on() {
         proxy.signal("TERM");
         assert_eq!(proxy.wait(), Some(0));
     }
+}
+
+/// The header of a connection from 192.0.2.7, port 5555.
+fn told(version: &str, to: [u8; 4], port: u16) -> Vec<u8> {
+    let [a, b, c, d] = to;
+    match version {
+        "v1" => format!("PROXY TCP4 192.0.2.7 {a}.{b}.{c}.{d} 5555 {port}\r\n").into_bytes(),
+        _ => {
+            let ends = [[192, 0, 2, 7], to].concat();
+            let ports = [5_555_u16.to_be_bytes(), port.to_be_bytes()].concat();
+            [b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".as_slice(), &ends, &ports].concat()
+        }
+    }
+}
+
+#[test]
+fn what_a_proxy_header_says_that_the_client_connected_to_is_passed_on_by_a_way_that_the_client_does_not_know_of() {
+    let fields = "proxy_protocol = \"accept\"\nproxy_senders = [\"127.0.0.1\"]\nclients = [\"192.0.2.0/24\"]\n";
+    let proxy = Proxy::start_edited(|text| {
+        text.replace("way = \"forward\"\n", &format!("way = \"forward\"\n{fields}send_proxy = \"v1\"\n"))
+    });
+    let mut client = connected(proxy.address(Tongue::Forward));
+    client.write_all(b"PROXY TCP4 192.0.2.7 192.0.2.1 5555 80\r\nhello").unwrap();
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(rest_of(&mut proxy.forwarded()), [told("v1", [192, 0, 2, 1], 80), b"hello".to_vec()].concat());
+}
+
+#[test]
+fn the_address_of_a_name_that_is_not_allowed_is_for_the_log_and_not_for_the_client() {
+    let mut proxy = Proxy::start_edited(|text| {
+        format!("log = \"connections\"\n{}", text.replace("allow = [\"127.0.0.0/8\", \"::1\"]", ""))
+    });
+    let mut client = connected(proxy.address(Tongue::Connect));
+    client.write_all(b"CONNECT localhost:7 HTTP/1.1\r\n\r\n").unwrap();
+    let answer = String::from_utf8(rest_of(&mut client)).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("localhost:7 is not allowed"), "{answer}");
+    assert!(!answer.contains("127.0.0.1") && !answer.contains("::1") && !answer.contains("loopback"), "{answer}");
+    let line = proxy.says("localhost:7");
+    assert!(line.contains("is not allowed: it is a loopback address"), "{line}");
+    assert!(line.contains("127.0.0.1") || line.contains("[::1]"), "{line}");
+}
+
+#[test]
+fn heads_of_requests_take_memory_of_all_and_wait_when_there_is_none() {
+    let limits = "[limits]\nmemory = \"64KiB\"\nmemory_per_connection = \"64KiB\"\nhandshake = \"3s\"\n";
+    let mut proxy = Proxy::start(&format!("{ADMIN}{limits}"));
+    let address = admin(&mut proxy);
+    // Heads without an end: sixteen kilobytes each are more than there is for all of them.
+    let mut greedy: Vec<_> = (0..40).map(|_| connected(proxy.address(Tongue::Connect))).collect();
+    for one in &mut greedy {
+        one.write_all(b"CONNECT example.org:443 HTTP/1.1\r\nA: ").unwrap();
+        one.write_all(&[b'a'; 16_000]).unwrap();
+    }
+    let memory = |status: &serde_json::Value| status["memory"]["bytes"].as_u64().unwrap();
+    let held = memory(&status_when(address, "", |status| memory(status) > 48 << 10));
+    assert!(held <= 64 << 10, "{held} bytes are more than all may take");
+    // A request of the usual length waits for nothing.
+    let (mut server, mut client) = server_and_client(&proxy, Tongue::Connect);
+    server.write_all(b"welcome").unwrap();
+    drop(server);
+    assert_eq!(rest_of(&mut client), b"welcome");
+    for one in &mut greedy {
+        // With what it has sent unread the connection may be reset before it hears why.
+        let mut answer = Vec::new();
+        let _ = one.read_to_end(&mut answer);
+        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 4"), "{}", String::from_utf8_lossy(&answer));
+    }
+    drop(greedy);
+    status_when(address, "", |status| memory(status) == 0);
 }
 
 #[test]

@@ -26,8 +26,10 @@ const ADDRESSES_MAX: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) kind: Kind,
-    /// In words, for the client.
+    /// In words, for the log.
     pub(crate) why: String,
+    /// For the client, who is not to learn what names that it tries lead to; the same as `why` if `None`.
+    told: Option<String>,
 }
 
 /// The kinds of failure that an answer can tell apart.
@@ -76,7 +78,7 @@ impl Route<'_> {
         }
         if allowed.is_empty() {
             return Err(match denied {
-                Some((address, why)) => Failure::new(Kind::Denied, format!("{address} is not allowed: {why}")),
+                Some((address, why)) => Failure::denied(to, address, &why),
                 None => Failure::new(Kind::NoAddress, format!("{to} has no address of the client's family")),
             });
         }
@@ -169,7 +171,18 @@ fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 
 impl Failure {
     pub(crate) fn new(kind: Kind, why: impl Into<String>) -> Failure {
-        Failure { kind, why: why.into() }
+        Failure { kind, why: why.into(), told: None }
+    }
+
+    /// Who asked for an address knows it; who asked for a name learns of its address neither what it is nor of what kind, or
+    /// could have a network that is not theirs listed name by name.
+    fn denied(to: &Destination, address: SocketAddr, why: &Denied) -> Failure {
+        let told = match to.host {
+            Host::Address(_) => None,
+            Host::Name(_) => Some(format!("{to} is not allowed")),
+        };
+        let reached = if told.is_some() { format!("{to}, {address},") } else { address.to_string() };
+        Failure { kind: Kind::Denied, why: format!("{reached} is not allowed: {why}"), told }
     }
 
     fn of(to: &Destination, error: &io::Error) -> Failure {
@@ -193,7 +206,7 @@ impl Failure {
                 http::Status::BadGateway
             }
         };
-        Refusal::new(status, self.why.clone())
+        Refusal::new(status, self.told.as_ref().unwrap_or(&self.why).clone())
     }
 
     /// As a SOCKS proxy says it.
@@ -256,6 +269,21 @@ mod tests {
         assert_eq!(interleave(resolved), expected);
         let resolved = read(&["192.0.2.1:1", "[2001:db8::1]:1", "[2001:db8::2]:1"]);
         assert_eq!(interleave(resolved.clone()), resolved);
+    }
+
+    #[test]
+    fn who_is_refused_a_name_does_not_learn_its_address() {
+        let denied = |to: &str| {
+            let to = Destination::read(to.as_bytes()).unwrap();
+            Failure::denied(&to, "10.1.2.3:80".parse().unwrap(), &Denied::Special("an address of this machine"))
+        };
+        let of_name = denied("inner.example:80");
+        assert_eq!(of_name.why, "inner.example:80, 10.1.2.3:80, is not allowed: it is an address of this machine");
+        let answer = String::from_utf8(of_name.http().answer()).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("inner.example:80 is not allowed"), "{answer}");
+        assert!(!answer.contains("10.1.2.3") && !answer.contains("machine"), "{answer}");
+        let of_address = String::from_utf8(denied("10.1.2.3:80").http().answer()).unwrap();
+        assert!(of_address.contains("10.1.2.3:80 is not allowed: it is an address of this machine"), "{of_address}");
     }
 
     #[test]

@@ -2,15 +2,23 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
+use super::books::Books;
 use super::config::{Listener, Way};
 use super::inbound::http::{self, Body, Head, Refusal, Status};
-use super::inbound::proxy_protocol::{self, Connection, Header};
+use super::inbound::proxy_protocol::{Connection, Header};
 use super::inbound::socks5::{self, Conversation, Step};
 use super::inbound::{Credentials, Destination};
+
+/// So much every client may say, whatever else waits: most requests are shorter, and readers that stall keep out nobody.
+const OWN_BYTES: usize = 1_024;
+/// Until memory that was all taken is asked for again.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A client that has not said yet what it wants.
 pub(crate) struct Client<'a> {
@@ -19,6 +27,14 @@ pub(crate) struct Client<'a> {
     pub(crate) header_bytes_max: usize,
     /// What has arrived and was not consumed.
     pub(crate) bytes: Vec<u8>,
+    pub(crate) room: Room,
+}
+
+/// Memory in which what a client says waits until its server is reached; of all connections' together.
+#[derive(Debug)]
+pub(crate) struct Room {
+    books: Arc<Books>,
+    taken: u64,
 }
 
 /// What a client wants.
@@ -30,6 +46,8 @@ pub(crate) struct Request {
     pub(crate) first: Vec<u8>,
     /// How much more of the client's bytes is of the request; `None` for all.
     pub(crate) allowance: Option<u64>,
+    /// Of `first`, given back with it.
+    _room: Room,
 }
 
 /// How a client is answered.
@@ -77,19 +95,20 @@ impl Client<'_> {
     }
 
     /// Reads the request. `original` is where the client believes that it is connected to.
-    pub(crate) async fn request(&mut self, original: SocketAddr) -> Result<Request, Refused> {
-        let mute = |destination: Destination, first: Vec<u8>| {
-            Ok(Request { destination, tongue: Tongue::Mute, first, allowance: None })
+    pub(crate) async fn request(self, original: SocketAddr) -> Result<Request, Refused> {
+        let mute = |destination: Destination, client: Client<'_>| {
+            let Client { bytes: first, room, .. } = client;
+            Ok(Request { destination, tongue: Tongue::Mute, first, allowance: None, _room: room })
         };
         match &self.listener.way {
             Way::Http => self.http().await,
             Way::Socks5 => self.socks5().await,
-            Way::Transparent => mute(original.into(), std::mem::take(&mut self.bytes)),
-            Way::Forward(to) => mute(to.clone(), std::mem::take(&mut self.bytes)),
+            Way::Transparent => mute(original.into(), self),
+            Way::Forward(to) => mute(to.clone(), self),
         }
     }
 
-    async fn http(&mut self) -> Result<Request, Refused> {
+    async fn http(mut self) -> Result<Request, Refused> {
         let refuse = |refusal: Refusal| Err(Refused::Answer(refusal.answer(), refusal.why));
         let request = loop {
             match Head::read(&self.bytes, self.header_bytes_max) {
@@ -116,11 +135,10 @@ impl Client<'_> {
         };
         let mut first = request.head;
         first.append(&mut rest);
-        self.bytes = Vec::new();
-        Ok(Request { destination: request.destination, tongue, first, allowance })
+        Ok(Request { destination: request.destination, tongue, first, allowance, _room: self.room })
     }
 
-    async fn socks5(&mut self) -> Result<Request, Refused> {
+    async fn socks5(mut self) -> Result<Request, Refused> {
         let mut conversation = Conversation::new(self.listener.users.is_some());
         loop {
             match conversation.step(&self.bytes) {
@@ -144,8 +162,8 @@ impl Client<'_> {
                 }
                 Step::Request { consumed, destination } => {
                     let first = self.bytes.split_off(consumed);
-                    self.bytes = Vec::new();
-                    return Ok(Request { destination, tongue: Tongue::Socks5, first, allowance: None });
+                    let tongue = Tongue::Socks5;
+                    return Ok(Request { destination, tongue, first, allowance: None, _room: self.room });
                 }
                 Step::Refused { reply, why } if reply.is_empty() => return Err(Refused::Silent(why.to_owned())),
                 Step::Refused { reply, why } => return Err(Refused::Answer(reply, why.to_owned())),
@@ -163,7 +181,11 @@ impl Client<'_> {
 
     /// Waits for more bytes.
     async fn receive(&mut self) -> Result<(), Refused> {
-        self.bytes.reserve(1_024);
+        if self.bytes.len() == self.bytes.capacity() {
+            let capacity = (2 * self.bytes.len()).max(OWN_BYTES);
+            self.room.grow_to(capacity).await;
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+        }
         loop {
             self.stream.readable().await?;
             match self.stream.try_read_buf(&mut self.bytes) {
@@ -173,6 +195,27 @@ impl Client<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+impl Room {
+    pub(crate) fn new(books: &Arc<Books>) -> Room {
+        Room { books: books.clone(), taken: 0 }
+    }
+
+    /// Takes room for so many bytes in all; while there is none the client waits, and no longer than for its hand-shake.
+    async fn grow_to(&mut self, bytes: usize) {
+        let more = (bytes.saturating_sub(OWN_BYTES) as u64).saturating_sub(self.taken);
+        while !self.books.memory.take(more) {
+            tokio::time::sleep(PAUSE).await;
+        }
+        self.taken += more;
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.books.memory.give(self.taken);
     }
 }
 
@@ -196,8 +239,26 @@ impl Tongue {
     }
 }
 
-/// What the server is told of the client.
-pub(crate) fn introduction(listener: &Listener, from: SocketAddr, to: SocketAddr) -> Vec<u8> {
-    let told = |version: proxy_protocol::Version| Connection { from, to }.header(version);
-    listener.send_proxy.map(told).unwrap_or_default()
+/// The connection that a server is told of: the ends that it would see if the client had come itself (proxy-protocol.txt
+/// s2). Who spoke to the proxy as such meant the server that was reached; who did not know of it, what it connected to.
+pub(crate) fn introduced(way: &Way, from: SocketAddr, original: SocketAddr, server: SocketAddr) -> Connection {
+    let to = match way {
+        Way::Http | Way::Socks5 => server,
+        Way::Transparent | Way::Forward(_) => original,
+    };
+    Connection { from, to }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_told_of_the_connection_that_the_client_meant() {
+        let [from, original, server] =
+            ["192.0.2.7:5555", "192.0.2.1:3128", "198.51.100.9:80"].map(|text| text.parse::<SocketAddr>().unwrap());
+        let to = |way: Way| introduced(&way, from, original, server).to;
+        assert_eq!((to(Way::Http), to(Way::Socks5)), (server, server));
+        assert_eq!((to(Way::Transparent), to(Way::Forward(server.into()))), (original, original));
+    }
 }

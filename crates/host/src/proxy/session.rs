@@ -15,7 +15,7 @@ use super::Shared;
 use super::books::{Flow, Page};
 use super::config::{Config, Listener, Way};
 use super::connect::{Failure, Kind, Route};
-use super::handshake::{self, Client, Refused, Request, Tongue};
+use super::handshake::{self, Client, Refused, Request, Room, Tongue};
 use super::inbound::http::{Refusal, Status};
 use super::listen;
 use super::log::{Closed, Ending};
@@ -41,6 +41,16 @@ struct Socket<'a> {
     flow: &'a Flow,
     side: Side,
     is_over: bool,
+}
+
+/// A client that was understood, and the connection to its server.
+struct Opened {
+    request: Request,
+    remote: TcpStream,
+    /// The client, as it is known by now.
+    client: SocketAddr,
+    /// What it believes that it is connected to.
+    original: SocketAddr,
 }
 
 impl<'a> Socket<'a> {
@@ -90,7 +100,7 @@ impl Session {
         let mut local = Socket::new(stream, flow, Side::Local);
         // Boxed, because it is large, and gone before the relaying begins.
         let opened = Box::pin(self.open(page, &mut local.stream, spare)).await;
-        let (request, remote, client) = match opened {
+        let Opened { request, remote, client, original } = match opened {
             Ok(opened) => opened,
             Err((answer, ending)) => {
                 if !answer.is_empty() {
@@ -110,8 +120,11 @@ impl Session {
             let store = self.shared.store(&self.config);
             let mut wire = Wire::new([&local.stream, &remote.stream], hold_max, store, flow, &self.shared.books);
             wire.preload(Side::Local, &request.tongue.success(remote.stream.local_addr().ok()));
-            let original = local.stream.local_addr().unwrap_or(client);
-            wire.preload(Side::Remote, &handshake::introduction(&self.listener, client, original));
+            if let Some(version) = self.listener.send_proxy {
+                let server = remote.stream.peer_addr().unwrap_or(original);
+                let connection = handshake::introduced(&self.listener.way, client, original, server);
+                wire.preload(Side::Remote, &connection.header(version));
+            }
             wire.preload(Side::Remote, &request.first);
             wire.allow(request.allowance);
             drop(request);
@@ -127,17 +140,17 @@ impl Session {
         Ending::Joined((end, retransmits))
     }
 
-    /// From the first byte of the client to the connection to its server, with the client's address as it is known then.
+    /// From the first byte of the client to the connection to its server.
     async fn open(
         &self,
         page: &Page,
         stream: &mut TcpStream,
         spare: Option<OwnedFd>,
-    ) -> Result<(Request, TcpStream, SocketAddr), (Vec<u8>, Ending)> {
+    ) -> Result<Opened, (Vec<u8>, Ending)> {
         let flow = &*page.flow;
         let silent = |why: String| Err((Vec::new(), Ending::Refused(why)));
         let patience = self.config.limits.handshake;
-        let (request, client) = match tokio::time::timeout(patience, self.listen_to(page, stream)).await {
+        let (request, client, original) = match tokio::time::timeout(patience, self.listen_to(page, stream)).await {
             Ok(Ok(understood)) => understood,
             Ok(Err(Refused::Answer(answer, why))) => return Err((answer, Ending::Refused(why))),
             Ok(Err(Refused::Silent(why))) => return silent(why),
@@ -172,7 +185,7 @@ impl Session {
                 if let Ok(server) = remote.peer_addr() {
                     let _ = flow.server.set(server);
                 }
-                Ok((request, remote, client))
+                Ok(Opened { request, remote, client, original })
             }
             Err(failure) => {
                 let answer = request.tongue.failure(&failure);
@@ -181,11 +194,16 @@ impl Session {
         }
     }
 
-    async fn listen_to(&self, page: &Page, stream: &mut TcpStream) -> Result<(Request, SocketAddr), Refused> {
+    async fn listen_to(
+        &self,
+        page: &Page,
+        stream: &mut TcpStream,
+    ) -> Result<(Request, SocketAddr, SocketAddr), Refused> {
         let mut client = page.flow.client;
         let mut original = stream.local_addr()?;
         let header_bytes_max = usize::try_from(self.config.limits.header.get()).unwrap_or(usize::MAX);
-        let mut reader = Client { stream, listener: &self.listener, header_bytes_max, bytes: Vec::new() };
+        let room = Room::new(&self.shared.books);
+        let mut reader = Client { stream, listener: &self.listener, header_bytes_max, bytes: Vec::new(), room };
         if !self.listener.proxy_senders.is_empty() {
             if !self.listener.proxy_senders.contains(client.ip()) {
                 return Err(Refused::Silent("it is not among the senders of PROXY headers".to_owned()));
@@ -209,7 +227,7 @@ impl Session {
             });
         }
         let request = reader.request(original).await?;
-        Ok((request, client))
+        Ok((request, client, original))
     }
 
     /// Tells a client, in its own tongue, that it has too many connections.

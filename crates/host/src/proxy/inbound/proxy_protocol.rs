@@ -149,6 +149,7 @@ impl Connection {
         match version {
             Version::V1 => {
                 let family = if from.is_ipv4() { "TCP4" } else { "TCP6" };
+                let (from, to) = (text(from), text(to));
                 format!("PROXY {family} {from} {to} {} {}\r\n", self.from.port(), self.to.port()).into_bytes()
             }
             Version::V2 => {
@@ -162,6 +163,17 @@ impl Connection {
                 [SIGNATURE.as_slice(), &[0x21, family], &(block.len() as u16).to_be_bytes(), &block].concat()
             }
         }
+    }
+}
+
+/// s2.1: IPv6 in hexadecimal alone, also what is IPv4 in it.
+fn text(address: IpAddr) -> String {
+    match address {
+        IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => {
+            let [.., high, low] = v6.segments();
+            format!("::ffff:{high:x}:{low:x}")
+        }
+        address => address.to_string(),
     }
 }
 
@@ -203,6 +215,8 @@ mod tests {
     fn the_text_is_that_of_the_specification() {
         let header = connection("192.168.0.1:56324", "192.168.0.11:443").header(Version::V1);
         assert_eq!(header, b"PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n");
+        let header = connection("192.0.2.1:1", "[2001:db8::2]:2").header(Version::V1);
+        assert_eq!(header, b"PROXY TCP6 ::ffff:c000:201 2001:db8::2 1 2\r\n");
     }
 
     #[test]
