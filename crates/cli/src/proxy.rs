@@ -15,6 +15,8 @@ mod rules;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args, ValueEnum};
@@ -22,6 +24,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use headend_host::proxy::access::{Networks, Rule};
+use headend_host::proxy::books::Books;
 use headend_host::proxy::config::{Config, Listener, Way};
 use headend_host::proxy::inbound::Destination;
 use headend_host::proxy::{Proxy, Refusal, Sinks};
@@ -110,6 +113,8 @@ enum Tongue {
 const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Without an answer for so long it is taken for stuck.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
+/// A disk that has refused nothing for so long is one that takes what it is given; a full one is tried twice a second.
+const REFUSAL_AGE_MAX: Duration = Duration::from_secs(10);
 /// Between two looks at whether the last connection has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -185,6 +190,7 @@ async fn serve(
     let mut clock = tokio::time::interval(due);
     let mut answered = Instant::now();
     let mut is_stuck = false;
+    let mut disk = Disk::new(proxy.books());
     notify(News::Ready("serving"));
     let state = loop {
         tokio::select! {
@@ -198,6 +204,7 @@ async fn serve(
                 None => eprintln!("SIGHUP: there is no file to read again"),
             },
             _ = clock.tick() => {
+                disk.look();
                 if proxy.responds() {
                     answered = Instant::now();
                     notify(News::Alive);
@@ -246,6 +253,33 @@ async fn serve(
     }
     proxy.stop();
     Ok(())
+}
+
+/// Whether the spool's disk takes what it is given.
+struct Disk {
+    books: Arc<Books>,
+    refusals: u64,
+    refused_at: Option<Instant>,
+}
+
+impl Disk {
+    fn new(books: Arc<Books>) -> Disk {
+        Disk { books, refusals: 0, refused_at: None }
+    }
+
+    /// Says so once when it begins to refuse, and not again before it has taken everything for a while.
+    fn look(&mut self) {
+        let refusals = self.books.spool_refusals.load(Ordering::Relaxed);
+        if refusals != self.refusals {
+            self.refusals = refusals;
+            if self.refused_at.replace(Instant::now()).is_none() {
+                let why = self.books.spool_error().unwrap_or_default();
+                eprintln!("the spool takes no more: {why}; senders are held back until it does");
+            }
+        } else if self.refused_at.is_some_and(|refused_at| refused_at.elapsed() >= REFUSAL_AGE_MAX) {
+            self.refused_at = None;
+        }
+    }
 }
 
 /// The next process that asks for the sockets of this one.

@@ -5,12 +5,17 @@
 #[path = "support/proxied.rs"]
 mod proxied;
 
+#[path = "support/operated.rs"]
+mod operated;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use operated::{ADMIN, admin, status_when};
 use proxied::{PATIENCE, Proxy, Server, Tongue, connected, noise, reset, rest_of, server_and_client};
 
 /// Flows that are alive during a reload.
@@ -192,4 +197,165 @@ fn without_descriptors_clients_wait_the_processor_rests_and_all_are_served_later
     sender.join().unwrap();
     drop(client);
     settles_at(pid, before);
+}
+
+/// Connections at a time on a full disk, and what each carries each way.
+const SPOOLED: u64 = 3;
+const SPOOLED_BYTES: usize = 12_000_000;
+
+#[test]
+fn a_disk_that_is_full_holds_back_all_senders_and_loses_nothing_either_way() {
+    let folder = tempfile::TempDir::new().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let spool = folder.path().display();
+    // In a namespace of the proxy's own: the disk is gone with it, however this ends.
+    let script = format!("mount -t tmpfs -o size=8m,mode=1777 spool {spool} && exec \"$0\" \"$@\"");
+    if !Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: a disk of its own takes root and unshare (util-linux)");
+        return;
+    }
+    let tables = format!("{ADMIN}[spool]\nfolder = \"{spool}\"\nquota = \"1GB\"\n[limits]\nmemory = \"16MB\"\n");
+    let command = ["unshare", "-m", "sh", "-c", &script];
+    let mut proxy = Proxy::start_by(&command, "relay = \"store\"", &tables);
+    let address = admin(&mut proxy);
+    let disk = format!("/proc/{}/root{spool}", proxy.process_id());
+    let (before, free) = (descriptors(proxy.process_id()), free_blocks(&disk));
+    let mut flows = Vec::new();
+    for number in 0..SPOOLED {
+        let (server, client) = server_and_client(&proxy, Tongue::Connect);
+        let [up, down] = [0, 1].map(|way| noise(2 * number + way, SPOOLED_BYTES));
+        let send = |from: &TcpStream, bytes: &[u8]| {
+            let (mut from, bytes) = (from.try_clone().unwrap(), bytes.to_vec());
+            thread::spawn(move || {
+                from.write_all(&bytes).unwrap();
+                from.shutdown(Shutdown::Write).unwrap();
+            })
+        };
+        let senders = [send(&client, &up), send(&server, &down)];
+        flows.push((server, client, up, down, senders));
+    }
+    // Nobody reads until the disk has had enough.
+    proxy.says("the spool takes no more: No space left on device");
+    let full = status_when(address, "", |status| status["spool"]["refusals"].as_u64() > Some(5));
+    assert!(full["spool"]["bytes"].as_u64() <= Some(8 << 20), "{full:#}");
+    assert_eq!(full["connections"]["open"], SPOOLED);
+    let readers: Vec<_> = flows
+        .into_iter()
+        .flat_map(|(server, client, up, down, senders)| {
+            [(server, up), (client, down)].into_iter().zip(senders).map(|((mut end, expected), sender)| {
+                let reader = thread::spawn(move || assert!(rest_of(&mut end) == expected, "every byte, and once"));
+                (reader, sender)
+            })
+        })
+        .collect();
+    for (reader, sender) in readers {
+        reader.join().unwrap();
+        sender.join().unwrap();
+    }
+    status_when(address, "", |status| {
+        [&status["connections"]["open"], &status["spool"]["bytes"], &status["memory"]["bytes"]]
+            .iter()
+            .all(|one| **one == 0)
+    });
+    settles_at(proxy.process_id(), before);
+    assert_eq!(free_blocks(&disk), free, "all of the disk is given back");
+}
+
+fn free_blocks(path: &str) -> u64 {
+    rustix::fs::statvfs(path).unwrap().f_bfree
+}
+
+/// Connections that meet a fault at once, how often, and the bytes that the proxy keeps for each.
+const CROWDS: u64 = 4;
+const CROWD_FLOWS: usize = 200;
+const KEPT_BYTES: u64 = 16_384;
+
+/// The process's memory, in bytes.
+fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1_024
+}
+
+#[test]
+fn descriptors_and_memory_return_after_each_kind_of_end() {
+    headend_host::privilege::raise_open_files();
+    let tables = format!(
+        "{ADMIN}[limits]\nconnections_per_client = 4000\nmemory_per_connection = \"{KEPT_BYTES}B\"\n\
+         [local]\nsend_buffer = \"16KB\"\n[remote]\nreceive_buffer = \"16KB\"\n"
+    );
+    let mut proxy = Proxy::start(&tables);
+    let address = admin(&mut proxy);
+    let pid = proxy.process_id();
+    let before = descriptors(pid);
+    let bytes = noise(1, 4_000_000);
+    // Joined, with the proxy full of what nobody reads.
+    let full = |proxy: &Proxy| {
+        let (server, client) = server_and_client(proxy, Tongue::Connect);
+        server.set_nonblocking(true).unwrap();
+        socket2::SockRef::from(&server).set_send_buffer_size(16_384).unwrap();
+        while (&server).write(&bytes).is_ok() {}
+        (server, client)
+    };
+    let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let begun = |proxy: &Proxy, text: String| {
+        let mut client = connected(proxy.address(Tongue::Connect));
+        client.write_all(text.as_bytes()).unwrap();
+        client
+    };
+    type Crowd<'a> = Box<dyn Fn(&Proxy) + 'a>;
+    let many = |one: &dyn Fn(&Proxy) -> Vec<TcpStream>, proxy: &Proxy| {
+        (0..CROWD_FLOWS).map(|_| one(proxy)).collect::<Vec<_>>()
+    };
+    let faults: [(&str, Crowd<'_>); 4] = [
+        (
+            "reset by the server",
+            Box::new(|proxy| {
+                let flows: Vec<_> = (0..CROWD_FLOWS).map(|_| full(proxy)).collect();
+                let (servers, _clients): (Vec<_>, Vec<_>) = flows.into_iter().unzip();
+                servers.into_iter().for_each(reset);
+            }),
+        ),
+        (
+            "reset by the client",
+            Box::new(|proxy| {
+                let flows: Vec<_> = (0..CROWD_FLOWS).map(|_| full(proxy)).collect();
+                let (_servers, clients): (Vec<_>, Vec<_>) = flows.into_iter().unzip();
+                clients.into_iter().for_each(reset);
+            }),
+        ),
+        (
+            "gone in the middle of its request",
+            Box::new(|proxy| {
+                let head = format!("GET http://{refused}/ HTTP/1.1\r\nA: {}", "a".repeat(10_000));
+                drop(many(&|proxy| vec![begun(proxy, head.clone())], proxy));
+            }),
+        ),
+        (
+            "refused by the server",
+            Box::new(|proxy| {
+                let head = format!("CONNECT {refused} HTTP/1.1\r\n\r\n");
+                for mut client in many(&|proxy| vec![begun(proxy, head.clone())], proxy).into_iter().flatten() {
+                    assert!(rest_of(&mut client).starts_with(b"HTTP/1.1 502 "));
+                }
+            }),
+        ),
+    ];
+    for (fault, crowd) in faults {
+        let round = || {
+            crowd(&proxy);
+            status_when(address, "", |status| {
+                [&status["connections"]["open"], &status["memory"]["bytes"]].iter().all(|one| **one == 0)
+            });
+            settles_at(pid, before);
+        };
+        // The first has the allocator take what it needs, and keeps.
+        round();
+        let first = resident(pid);
+        (0..CROWDS).for_each(|_| round());
+        let grown = resident(pid).saturating_sub(first);
+        // Half of what it would be if each connection left behind what was kept for it.
+        let bound = CROWDS * CROWD_FLOWS as u64 * KEPT_BYTES / 2;
+        assert!(grown < bound, "{fault}: {grown} bytes more than after the first crowd, {bound} are a leak");
+    }
 }

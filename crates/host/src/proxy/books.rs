@@ -1,6 +1,7 @@
 //! What is going on: counts, memory, and a page for each connection. Written by the workers, read by whoever asks.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Bound;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -39,6 +40,10 @@ pub struct Books {
     pub memory: Account,
     /// Bytes of the spool that data waits in.
     pub spool: Account,
+    /// How often the disk took less for the spool than it was given.
+    pub spool_refusals: AtomicU64,
+    /// Why, the last time.
+    spool_error: Mutex<Option<String>>,
     flows: Mutex<BTreeMap<u64, Arc<Flow>>>,
     clients: Mutex<HashMap<IpAddr, usize>>,
     next: AtomicU64,
@@ -124,6 +129,8 @@ impl Books {
             tcp: Default::default(),
             memory: Account::new(memory),
             spool: Account::new(spool),
+            spool_refusals: AtomicU64::new(0),
+            spool_error: Mutex::default(),
             flows: Mutex::default(),
             clients: Mutex::default(),
             next: AtomicU64::new(1),
@@ -153,6 +160,16 @@ impl Books {
         add(&tcp.retransmits, &mut leg.retransmits, info.retransmits);
         add(&tcp.timeouts, &mut leg.timeouts, u32::from(info.timeouts.unwrap_or(0)));
         Some(info)
+    }
+
+    /// What the disk said when it took less for the spool than it was given, the last time.
+    pub fn spool_error(&self) -> Option<String> {
+        lock(&self.spool_error).clone()
+    }
+
+    pub(crate) fn refuse_spool(&self, error: &io::Error) {
+        self.spool_refusals.fetch_add(1, Ordering::Relaxed);
+        *lock(&self.spool_error) = Some(error.to_string());
     }
 
     /// How many are open now.

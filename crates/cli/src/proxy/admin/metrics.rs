@@ -180,6 +180,11 @@ fn of_proxy(books: &Books, facts: &Facts, sampler: &Sampler) -> Vec<Metric> {
         gauge("memory_limit", "Memory in which data may wait", bytes(), books.memory.bound()),
         gauge("spool", "Data that waits in files", bytes(), books.spool.taken()),
         gauge("spool_limit", "Data that may wait in files", bytes(), books.spool.bound()),
+        counter(
+            "spool_refusals",
+            "Writes to the spool that the disk refused, each tried again",
+            books.spool_refusals.load(Relaxed),
+        ),
     ]
 }
 

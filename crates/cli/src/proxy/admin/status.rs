@@ -88,7 +88,11 @@ pub(super) fn answer(question: &Question, books: &Books, facts: &Facts, sampler:
             "failed": books.failed.load(Relaxed),
         },
         "memory": { "bytes": books.memory.taken(), "limit_bytes": books.memory.bound() },
-        "spool": { "bytes": books.spool.taken(), "limit_bytes": books.spool.bound() },
+        "spool": {
+            "bytes": books.spool.taken(),
+            "limit_bytes": books.spool.bound(),
+            "refusals": books.spool_refusals.load(Relaxed),
+        },
         "local": local,
         "remote": remote,
     });
