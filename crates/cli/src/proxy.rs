@@ -178,9 +178,7 @@ async fn serve(
         && let Err(failure) = file::read(file)
     {
         let why = failure.message().unwrap_or_default();
-        eprintln!(
-            "{why}\nA SIGHUP cannot read the file again: make it readable for the user that the proxy has become."
-        );
+        eprintln!("{why}\nA SIGHUP cannot read the file again. {}", advice(&proxy));
     }
     let tell = |proxy: &Proxy, state| admin.iter().for_each(|admin| admin.tell(proxy, state));
     let notify = |news: News<'_>| supervisor.iter().for_each(|supervisor| supervisor.tell(news));
@@ -331,8 +329,28 @@ fn reread(proxy: &mut Proxy, file: &Path) {
             eprintln!("{}: read again", file.display());
             report(proxy);
         }
-        Err(message) => eprintln!("{message}\nNothing has changed: the proxy goes on as it was."),
+        Err(message) => {
+            eprintln!("{message}\nNothing has changed: the proxy goes on as it was.");
+            // The system's words, whichever file or address they are about.
+            let denied = std::io::Error::from(rustix::io::Errno::ACCESS).to_string();
+            if message.contains(&denied) {
+                eprintln!("{}", advice(proxy));
+            }
+        }
     }
+}
+
+/// What a person can do about what this process may not.
+fn advice(proxy: &Proxy) -> String {
+    let (owner, user) = (proxy.owner().as_raw(), rustix::process::geteuid().as_raw());
+    let who = match owner == user {
+        true => format!("This proxy runs as user {user}"),
+        false => format!("This proxy was started by user {owner} and has become user {user}"),
+    };
+    format!(
+        "{who}, who may not do this. Let that user read the file and those that it names; for the rest start another proxy \
+         with --take-over, which takes this one's place without refusing anybody."
+    )
 }
 
 /// What it listens on, and what its sockets are.

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
@@ -17,6 +17,8 @@ use rustix::fs::Mode;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
+
+use rustix::process::Uid;
 
 use crate::error::{During, Error};
 use crate::service::Passed;
@@ -37,6 +39,7 @@ pub struct Predecessor(UnixStream);
 /// Opens the place where another process may ask for the sockets of this one: by its owner and by root, nobody else.
 pub fn open(path: &Path) -> Result<UnixListener, Error> {
     let what = || format!("wait for a successor at {}", path.display());
+    folder_is_ours(path).during(what)?;
     if UnixStream::connect(path).is_ok() {
         let why = "another process waits there; take its place with --take-over, or name another path";
         return Err(Error::new(what(), io::Error::new(io::ErrorKind::AddrInUse, why)));
@@ -53,6 +56,24 @@ pub fn open(path: &Path) -> Result<UnixListener, Error> {
     Ok(socket)
 }
 
+/// Whoever may write to the folder could put a socket of their own in the place of ours.
+fn folder_is_ours(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entry = fs::metadata(folder)?;
+    let owner = Uid::from_raw(entry.uid());
+    let refuse = |why: &str| {
+        let why = format!("{} {why}; take a folder that only root or this user may write to", folder.display());
+        Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+    };
+    if !owner.is_root() && owner != rustix::process::geteuid() {
+        return refuse("belongs to another user");
+    }
+    if Mode::from_raw_mode(entry.mode()).intersects(Mode::WGRP | Mode::WOTH) {
+        return refuse("may be written to by others");
+    }
+    Ok(())
+}
+
 /// Asks the process that waits at `path` for its sockets; `None` if none waits there.
 pub fn ask(path: &Path) -> Result<Option<(Vec<Passed>, Predecessor)>, Error> {
     let what = || format!("take over from the process that waits at {}", path.display());
@@ -62,6 +83,12 @@ pub fn ask(path: &Path) -> Result<Option<(Vec<Passed>, Predecessor)>, Error> {
         }
         connected => connected.during(what)?,
     };
+    // What is served then, and to whom, is up to whoever answers. The kernel says who began to listen there.
+    let owner = rustix::net::sockopt::socket_peercred(&stream).during(what)?.uid;
+    if !owner.is_root() && owner != rustix::process::geteuid() {
+        let why = format!("user {} waits there, who is neither root nor who started this process", owner.as_raw());
+        return Err(Error::wrong(what(), why));
+    }
     stream.set_read_timeout(Some(PATIENCE)).during(what)?;
     stream.set_write_timeout(Some(PATIENCE)).during(what)?;
     let passed = receive(&stream).during(what)?;
@@ -173,6 +200,21 @@ mod tests {
         let (stream, _) = door.accept().unwrap();
         assert!(!give(&stream, &[]).unwrap());
         asking.join().unwrap();
+    }
+
+    #[test]
+    fn nobody_waits_in_a_folder_that_others_may_write_to() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("sock");
+        // A sticky one too: there another can be first.
+        for mode in [0o777, 0o1777, 0o775] {
+            fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let error = open(&path).unwrap_err().to_string();
+            assert!(error.contains("may be written to by others; take a folder"), "{error}");
+        }
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        open(&path).unwrap();
     }
 
     #[test]

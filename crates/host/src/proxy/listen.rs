@@ -17,6 +17,7 @@ use crate::error::{During, Error};
 use crate::handover;
 use crate::service::Passed;
 use crate::socket;
+use crate::sysctl;
 
 /// Connections that wait to be accepted; the kernel takes `net.core.somaxconn` if that is less.
 const BACKLOG: i32 = 4_096;
@@ -52,9 +53,28 @@ pub(crate) fn open(listener: &Listener, side: &Side, passed: &mut Vec<Passed>) -
     }
     side.ask(&socket);
     let_it_fail(&socket);
-    socket.bind(&address.into()).during(what)?;
+    socket.bind(&address.into()).map_err(|error| explained(error, address.port())).during(what)?;
     socket.listen(BACKLOG).during(what)?;
     Ok(socket.into())
+}
+
+/// True if a socket takes CAP_NET_BIND_SERVICE to listen on `port`.
+pub(crate) fn takes_privilege(port: u16) -> bool {
+    let first = sysctl::read("net.ipv4.ip_unprivileged_port_start").ok().and_then(|first| first.parse().ok());
+    (1..first.unwrap_or(1_024)).contains(&port)
+}
+
+/// What a person can do about an address that cannot be had.
+fn explained(error: io::Error, port: u16) -> io::Error {
+    let advice = match error.kind() {
+        io::ErrorKind::PermissionDenied if takes_privilege(port) => {
+            "a port as low as this takes root or CAP_NET_BIND_SERVICE"
+        }
+        io::ErrorKind::AddrInUse => "another process listens there; ss -ltnp names it",
+        io::ErrorKind::AddrNotAvailable => "no interface of this machine has this address",
+        _ => return error,
+    };
+    io::Error::other(format!("{error}: {advice}"))
 }
 
 /// Opens the socket for those who look at the proxy: nothing special.
@@ -62,7 +82,7 @@ pub(crate) fn open_admin(address: SocketAddr, passed: &mut Vec<Passed>) -> Resul
     let what = || format!("listen on {address} for whoever looks");
     let socket = match take(passed, address, ADMIN) {
         Some(socket) => socket,
-        None => TcpListener::bind(address).during(what)?,
+        None => TcpListener::bind(address).map_err(|error| explained(error, address.port())).during(what)?,
     };
     socket.set_nonblocking(true).during(what)?;
     Ok(socket)

@@ -337,6 +337,10 @@ fn needed_later(config: &Config) -> CapabilitySet {
     if config.remote.takes_privilege() {
         needed |= CapabilitySet::NET_ADMIN;
     }
+    if config.listeners.iter().any(|one| listen::takes_privilege(one.address.port())) {
+        // For ways in that a file has when it is read again.
+        needed |= CapabilitySet::NET_BIND_SERVICE;
+    }
     needed
 }
 
