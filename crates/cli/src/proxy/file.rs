@@ -153,6 +153,7 @@ struct SideTable {
     send_buffer: Option<Size>,
     receive_buffer: Option<Size>,
     unsent_low_water: Option<Size>,
+    user_timeout: Option<Span>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
@@ -332,6 +333,7 @@ impl SideTable {
             send_buffer: size(self.send_buffer).or(base.send_buffer),
             receive_buffer: size(self.receive_buffer).or(base.receive_buffer),
             unsent_low_water: size(self.unsent_low_water).or(base.unsent_low_water),
+            user_timeout: span(self.user_timeout).or(base.user_timeout),
             name: base.name,
             unmapped: base.unmapped,
         }

@@ -38,6 +38,8 @@ pub struct Side {
     pub receive_buffer: Option<Bytes>,
     /// Data is written only while less than this waits unsent (`TCP_NOTSENT_LOWAT`).
     pub unsent_low_water: Option<Bytes>,
+    /// A connection fails when data has waited for its acknowledgement so long (RFC 5482, `TCP_USER_TIMEOUT`).
+    pub user_timeout: Option<Duration>,
     /// What its personality has and no socket can be told, in words.
     pub unmapped: Vec<(&'static str, String)>,
 }
@@ -111,6 +113,7 @@ impl Side {
             send_buffer: options.send_buffer,
             receive_buffer: options.receive_buffer,
             unsent_low_water: None,
+            user_timeout: None,
             unmapped: unmapped.into_iter().map(|unmapped| (unmapped.option, unmapped.why)).collect(),
         }
     }
@@ -168,9 +171,12 @@ impl Side {
 
     fn numbers(&self) -> impl Iterator<Item = (libc::c_int, libc::c_int)> {
         let micros = |time: Duration| socket::clamp(time.as_nanos() / 1_000);
+        // None would mean the kernel's own.
+        let millis = |time: Duration| socket::clamp(time.as_nanos().div_ceil(1_000_000).max(1));
         [
             (TCP_RTO_MIN_US, self.rto_min.map(micros)),
             (TCP_DELACK_MAX_US, self.delayed_ack_max.filter(|_| !self.quick_acks).map(micros)),
+            (libc::TCP_USER_TIMEOUT, self.user_timeout.map(millis)),
             (libc::TCP_NOTSENT_LOWAT, self.unsent_low_water.map(|bytes| socket::clamp(bytes.get()))),
         ]
         .into_iter()
@@ -259,6 +265,10 @@ impl Side {
             let found = number(libc::SOL_SOCKET, libc::SO_RCVBUF).map(|found| found / 4);
             compare("receive_buffer", bytes.get(), "bytes", 1, found);
         }
+        if let Some(time) = self.user_timeout {
+            let asked = time.as_nanos().div_ceil(1_000_000).max(1);
+            compare("user_timeout", asked, "ms", 0, number(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT));
+        }
         if let Some(bytes) = self.unsent_low_water {
             compare("unsent_low_water", bytes.get(), "bytes", 0, number(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT));
         }
@@ -299,13 +309,15 @@ mod tests {
             congestion_control: Some("reno".to_owned()),
             mss: Some(Bytes::new(1_000)),
             unsent_low_water: Some(Bytes::new(65_536)),
+            user_timeout: Some(Duration::from_secs(90)),
             send_buffer: Some(Bytes::new(100_000)),
             receive_buffer: Some(Bytes::new(50_000)),
             dupack_threshold: Some(77),
             ..Side::default()
         };
         let grants = side.grants();
-        for option in ["congestion_control", "mss", "unsent_low_water", "send_buffer", "receive_buffer"] {
+        for option in ["congestion_control", "mss", "unsent_low_water", "user_timeout", "send_buffer", "receive_buffer"]
+        {
             let grant = grants.iter().find(|grant| grant.option == option).expect("each option is told of");
             assert!(grant.granted.is_ok(), "{grant}");
         }
