@@ -59,12 +59,12 @@ pub(crate) struct Arguments {
     config: Option<PathBuf>,
 
     /// Read the file, say what is wrong with it, and end
-    #[arg(long, requires = "config")]
+    #[arg(long, requires = "config", conflicts_with = "listen")]
     check: bool,
 
     /// Take the sockets of the proxy whose file has this path as `handover`, which then lets its connections end; without
     /// one there, listen anew
-    #[arg(long, value_name = "PATH", requires = "config")]
+    #[arg(long, value_name = "PATH", requires = "config", conflicts_with = "listen")]
     take_over: Option<PathBuf>,
 
     /// Listen here, without a file
@@ -72,23 +72,29 @@ pub(crate) struct Arguments {
     listen: Option<SocketAddr>,
 
     /// What clients speak
-    #[arg(long, value_enum, default_value_t = Tongue::Http, requires = "listen")]
+    #[arg(long, value_enum, default_value_t = Tongue::Http, requires = "listen", conflicts_with = "config")]
     way: Tongue,
 
     /// Where all connections go, with --way forward
-    #[arg(long, value_name = "HOST:PORT", requires = "listen", required_if_eq("way", "forward"))]
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        requires = "listen",
+        conflicts_with = "config",
+        required_if_eq("way", "forward")
+    )]
     to: Option<String>,
 
     /// Clients to serve, such as 10.0.0.0/8 [default on a loopback address: whoever is on this machine]
-    #[arg(long, value_name = "NETWORK", requires = "listen")]
+    #[arg(long, value_name = "NETWORK", requires = "listen", conflicts_with = "config")]
     clients: Vec<String>,
 
     /// Destinations to allow although they are loopback, link-local or this machine's, such as 127.0.0.1:8080
-    #[arg(long, value_name = "RULE", requires = "listen")]
+    #[arg(long, value_name = "RULE", requires = "listen", conflicts_with = "config")]
     allow: Vec<String>,
 
     /// Print a line for each connection when it has ended
-    #[arg(long, requires = "listen")]
+    #[arg(long, requires = "listen", conflicts_with = "config")]
     log: bool,
 }
 

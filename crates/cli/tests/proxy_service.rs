@@ -253,3 +253,26 @@ fn without_a_process_to_take_over_from_it_listens_anew() {
     second.says("take its place with --take-over");
     assert_ne!(second.child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn systemd_understands_the_units_that_are_published() {
+    let folder = TempDir::new().unwrap();
+    let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+    let mut units = Vec::new();
+    for name in ["headend-proxy.service", "headend-proxy.socket"] {
+        let text = std::fs::read_to_string(packaging.join(name)).unwrap();
+        let unit = folder.path().join(name);
+        // A program that is not there would be the one thing that it says.
+        std::fs::write(&unit, text.replace("/usr/bin/headend", env!("CARGO_BIN_EXE_headend"))).unwrap();
+        units.push(unit);
+    }
+    let Ok(output) = Command::new("systemd-analyze").arg("verify").args(&units).output() else {
+        eprintln!("skipped: to check units takes systemd-analyze (systemd)");
+        return;
+    };
+    let said = String::from_utf8(output.stderr).unwrap();
+    // Of other units of the machine it may say what it likes; a line that it ignores is no failure to it.
+    let ours: Vec<_> = said.lines().filter(|line| line.contains("headend-proxy")).collect();
+    assert!(ours.is_empty(), "{ours:#?}");
+    assert!(output.status.success(), "{said}");
+}

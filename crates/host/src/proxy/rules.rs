@@ -67,6 +67,14 @@ impl Rules {
         if let Some(listener) = self.listeners.iter().find(|listener| listener.port() == 0) {
             return Err(format!("{listener}: expected the port that the proxy listens at"));
         }
+        let has_clients = |listener: &SocketAddr| {
+            self.clients.is_empty() || self.clients.iter().any(|one| one.network().is_ipv4() == listener.is_ipv4())
+        };
+        if !self.listeners.iter().any(has_clients) {
+            return Err(
+                "clients in networks of one family and listeners of the other: nothing would be diverted".to_owned()
+            );
+        }
         for name in &self.interfaces {
             // As dev_valid_name of the kernel, and nothing that nft would read as syntax.
             let is_name = |c: char| !c.is_control() && !c.is_whitespace() && !"/:\"\\".contains(c);
@@ -336,6 +344,7 @@ table inet headend {
             (Rules { listeners: vec![rules().listeners[0]; 2], ..rules() }, "two listeners"),
             (Rules { interfaces: vec!["a\" accept; }".to_owned()], ..rules() }, "an interface's name"),
             (Rules { table: 254, ..rules() }, "253 to 255"),
+            (Rules { listeners: vec!["[::]:3130".parse().unwrap()], ..rules() }, "nothing would be diverted"),
         ];
         for (rules, expected) in wrong {
             let error = rules.check().unwrap_err();
