@@ -2,6 +2,7 @@
 
 mod again;
 mod end;
+mod gated;
 mod media;
 mod stream;
 
@@ -20,6 +21,7 @@ use crate::trace::{Event, What};
 
 pub(crate) use again::{Again, Past};
 pub(crate) use end::{Closing, End, Setup};
+pub(crate) use gated::Gated;
 pub(crate) use media::Stream as MediaStream;
 pub(crate) use media::{Answers, Carriage, Encoder, Ledger, Media, Role, Sink as MediaSink, Source as MediaSource};
 pub(crate) use stream::HEADERS as DATAGRAM_HEADERS;
@@ -50,6 +52,8 @@ pub struct Host {
     /// Streams of datagrams and frames by port number, and when the first of them acts; `Time::MAX` if none does.
     streams: Vec<Stream>,
     next_datagram: Time,
+    /// By port number, from the last one down: whose control TCP it is, and which of his.
+    controls: Vec<(u32, usize)>,
 }
 
 impl Host {
@@ -68,6 +72,7 @@ impl Host {
             log: log.then(Vec::new),
             streams: Vec::new(),
             next_datagram: Time::MAX,
+            controls: Vec::new(),
         }
     }
 
@@ -141,16 +146,20 @@ impl Host {
         &self.personality
     }
 
-    /// Where the next end to be added will be; `None` if all ports are taken.
-    pub(crate) fn next_endpoint(&self) -> Option<Endpoint> {
-        let port = u16::try_from(self.ends.len() + usize::from(FIRST_PORT)).ok()?;
-        Some(Endpoint { node: self.node, port })
+    /// Where the next end to be added will be, with so many control TCPs; `None` if not enough ports are left.
+    pub(crate) fn next_endpoint(&self, controls: usize) -> Option<Endpoint> {
+        let from_above = self.controls.len() + controls;
+        let port = u16::try_from(usize::from(FIRST_PORT) + self.ends.len() + from_above).ok()?;
+        Some(Endpoint { node: self.node, port: port - from_above as u16 })
     }
 
     /// Adds one end of a flow.
     pub(crate) fn add(&mut self, setup: Setup) {
         let end = End::new(setup);
         let index = self.ends.len();
+        if let Some(gated) = end.gated() {
+            self.add_controls(index, gated);
+        }
         self.live.set(self.live.get() + 1);
         self.ends.push(end);
         self.touch(index);
@@ -212,7 +221,7 @@ impl Node for Host {
             _ => return self.receive_for_stream(now, packet),
         };
         let index = usize::from(packet.dst.port - FIRST_PORT);
-        let end = &mut self.ends[index];
+        let Some(end) = self.ends.get_mut(index) else { return self.receive_control(now, packet) };
         end.receive(now, segment, packet.len());
         match end.quiet_until(now) {
             Some(wake) if !end.is_touched => self.rest(now, index, wake),
@@ -243,6 +252,12 @@ impl Node for Host {
                     index
                 }
             };
+            if self.ends[index].gated().is_some() {
+                match self.poll_gated(now, index) {
+                    Some(step) => return step,
+                    None => continue,
+                }
+            }
             let end = &mut self.ends[index];
             match end.poll(now) {
                 Output::Send(segment) => {

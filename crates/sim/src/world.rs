@@ -5,6 +5,7 @@ mod circuits;
 mod collect;
 mod intervals;
 mod media;
+mod sockets;
 mod split;
 mod streams;
 #[cfg(test)]
@@ -158,8 +159,8 @@ impl fmt::Display for Error {
             Error::TooManyFlows { node } => {
                 write!(
                     f,
-                    "nodes.{node}: more flows than ports: at most 64512 flow instances may begin or end at a host, and half \
-                     as many go through a proxy"
+                    "nodes.{node}: more flows than ports: at most 64512 flow instances may begin or end at a host, fewer if they \
+                     have control TCPs, and half as many go through a proxy"
                 )
             }
             Error::TooManyStreams { node } => {

@@ -74,6 +74,9 @@ impl Site {
         if let Some((flow, what)) = scenario.flows.iter().find_map(|flow| Some((flow, only_simulated(flow.kind)?))) {
             return Err(Failure::Wrong(format!("flows.{}.kind: {what} are simulated only", flow.name)));
         }
+        if let Some(flow) = scenario.flows.iter().find(|flow| flow.socket.is_some()) {
+            return Err(Failure::Wrong(format!("flows.{}.socket: decoupling sockets are simulated only", flow.name)));
+        }
         if let Some(circuit) = scenario.circuits.first() {
             return Err(Failure::Wrong(format!("circuits.{}: circuits are simulated only", circuit.name)));
         }

@@ -1,13 +1,15 @@
 //! One end of a flow: a connection, what is written to it and what has been seen of it.
 
+use headend_engine::circuit::reliable;
 use headend_engine::node::Port;
 use headend_engine::packet::Endpoint;
-use headend_engine::tcp::connection::{Connection, Output, State};
+use headend_engine::tcp::connection::{Connection, Output, Snapshot, State};
 use headend_engine::tcp::segment::Segment;
 use headend_engine::time::{Time, earlier};
 use headend_engine::units::Bytes;
 
 use super::again::{Again, Past};
+use super::gated::{self, Gated};
 use crate::histogram::Histogram;
 use crate::trace::Sample;
 use crate::traffic::Application;
@@ -48,6 +50,8 @@ pub(crate) struct Setup {
     pub(crate) start: Time,
     /// After this connection another follows.
     pub(crate) again: Option<Box<Again>>,
+    /// The flow goes through a reliable socket, whose data TCP the connection is.
+    pub(crate) gated: Option<Box<Gated>>,
 }
 
 /// When an end closes its connection.
@@ -164,6 +168,19 @@ impl End {
         &self.setup.connection
     }
 
+    /// What is before the connection, if it is a socket's.
+    #[inline]
+    pub(crate) fn gated(&self) -> Option<&Gated> {
+        self.setup.gated.as_deref()
+    }
+
+    /// A segment of control TCP `which` arrived in a packet of `len` bytes.
+    pub(super) fn receive_control(&mut self, now: Time, which: usize, segment: &Segment, len: Bytes) {
+        let Some(gated) = &mut self.setup.gated else { return };
+        gated.gate.receive(now, gated.ring, which, segment);
+        self.record.wire += len;
+    }
+
     /// A segment arrived in a packet of `len` bytes. The application reads what it brought, and may answer.
     pub(crate) fn receive(&mut self, now: Time, segment: &Segment, len: Bytes) {
         let Setup { connection, application, .. } = &mut self.setup;
@@ -187,15 +204,45 @@ impl End {
             Closing::AfterWriting => self.closed,
             Closing::AfterPeer => self.closed || !connection.is_peer_closed(),
         };
-        if self.opened && stays_open && !application.writes_in_pieces() { connection.quiet_until(now) } else { None }
+        if self.opened && stays_open && !application.writes_in_pieces() && self.setup.gated.is_none() {
+            connection.quiet_until(now)
+        } else {
+            None
+        }
     }
 
     /// What the connection wants now, after the application has written what it could.
     pub(crate) fn poll(&mut self, now: Time) -> Output {
-        let Setup { connection, application, start, closing, .. } = &mut self.setup;
+        let polled = self.poll_by(now, |connection, _| match connection.poll(now) {
+            Output::Send(segment) => Ok(segment),
+            Output::Wait(wake) => Err(wake),
+        });
+        polled.map_or_else(Output::Wait, Output::Send)
+    }
+
+    /// The same for the two TCPs of a socket.
+    pub(super) fn poll_gated(&mut self, now: Time) -> reliable::Output {
+        let polled = self.poll_by(now, |connection, gated| {
+            let gated = gated.as_mut().expect("who has no gate is polled without");
+            match gated.gate.poll(now, connection) {
+                reliable::Output::Wait(wake) => Err(wake),
+                output => Ok(output),
+            }
+        });
+        polled.unwrap_or_else(reliable::Output::Wait)
+    }
+
+    /// What `poll` yields, or until when it waits, after the application has written what it could.
+    #[inline(always)]
+    fn poll_by<T>(
+        &mut self,
+        now: Time,
+        mut poll: impl FnMut(&mut Connection, &mut Option<Box<Gated>>) -> Result<T, Option<Time>>,
+    ) -> Result<T, Option<Time>> {
+        let Setup { connection, application, start, closing, gated, .. } = &mut self.setup;
         if !self.started {
             if now < *start {
-                return Output::Wait(Some(*start));
+                return Err(Some(*start));
             }
             self.started = true;
             if connection.is_established() {
@@ -213,16 +260,16 @@ impl End {
                 connection.close();
                 self.closed = true;
             }
-            match connection.poll(now) {
+            match poll(connection, gated) {
                 // The application hears of the connection once the hand-shake's last ACK has left, and writes then.
-                Output::Wait(_) if !self.opened && connection.is_established() => {
+                Err(_) if !self.opened && connection.is_established() => {
                     self.opened = true;
                     self.record.written += application.act(now, connection, self.record.read);
                 }
-                Output::Wait(wake) if self.opened && application.writes_in_pieces() => {
+                Err(wake) if self.opened && application.writes_in_pieces() => {
                     let written = application.act(now, connection, Bytes::ZERO);
                     if written == Bytes::ZERO {
-                        return Output::Wait(earlier(wake, application.wake(now)));
+                        return Err(earlier(wake, application.wake(now)));
                     }
                     self.record.written += written;
                 }
@@ -234,11 +281,12 @@ impl End {
     /// Notes what has come about by `now`; true once, when this end is over: all is read and acknowledged and, if the
     /// connection closes, closed; or it failed. To be called when the connection waits.
     pub(crate) fn has_just_ended(&mut self, now: Time) -> bool {
-        self.record.cwnd_max = self.record.cwnd_max.max(self.setup.connection.window());
+        let window = self.setup.gated.as_deref().map_or_else(|| self.setup.connection.window(), gated::window);
+        self.record.cwnd_max = self.record.cwnd_max.max(window);
         if let Some(series) = &mut self.record.series
             && let Some(state) = self.setup.connection.snapshot()
         {
-            let sample = Sample::of(now, &state);
+            let sample = Sample::of(now, &Snapshot { cwnd: window, ..state });
             if series.last().is_none_or(|last| !last.says_the_same(&sample)) {
                 series.push(sample);
             }

@@ -6,7 +6,7 @@ mod link;
 mod medium;
 
 pub use circuit::CIRCUIT;
-pub use flow::FLOW;
+pub use flow::{FLOW, SOCKET};
 pub use link::{BACK, CHANNEL, DOCSIS_CHANNEL, LINK, MODEM};
 pub use medium::{LOSS, QUEUE, RATE};
 
@@ -269,6 +269,7 @@ pub static ALL: &[(&str, &Shape)] = &[
     ("loss", &LOSS),
     ("rate", &RATE),
     ("flows", &FLOW),
+    ("socket", &SOCKET),
     ("queue", &QUEUE),
     ("circuits", &CIRCUIT),
 ];

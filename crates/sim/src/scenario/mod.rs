@@ -25,7 +25,7 @@ pub use document::{Document, FILE_BYTES_MAX};
 pub use error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
 pub use model::{
     Cable, Channel, Circuit, Direction, Discipline, Docsis, DocsisChannel, Flow, FlowKind, Link, LinkKind, LossSpec,
-    Media, Node, NodeKind, Over, Proxy, QueueSpec, RateSpec, Stale, Tcp, TunnelDrops,
+    Media, Node, NodeKind, Over, Proxy, QueueSpec, RateSpec, Socket, Stale, Tcp, TunnelDrops,
 };
 
 /// A network and a workload, every name resolved and every value checked.

@@ -283,6 +283,8 @@ pub struct Flow {
     pub sizes: Vec<Bytes>,
     /// The frames of [`FlowKind::Media`], and of nothing else.
     pub media: Option<Arc<Media>>,
+    /// The circuit of its reliable socket; `None` for a plain TCP.
+    pub socket: Option<Socket>,
 }
 
 /// Frames with a deadline, and how they get across.
@@ -335,6 +337,17 @@ pub enum Stale {
     Withdraw,
     /// It takes them back, and puts the newest in the place of the first.
     Replace,
+}
+
+/// The circuit of a reliable decoupling socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Socket {
+    /// How many control TCPs there are.
+    pub controls: u32,
+    /// Bytes of data packets for each header packet.
+    pub vmss: Bytes,
+    /// The control TCPs.
+    pub tcp: Tcp,
 }
 
 /// What the applications at the two ends of a flow do.

@@ -34,6 +34,7 @@ pub(super) fn examples() -> Vec<(&'static str, &'static str)> {
         ("dumbbell.toml", include_str!("../../../../scenarios/dumbbell.toml")),
         ("bursty.toml", include_str!("../../../../scenarios/bursty.toml")),
         ("web.toml", include_str!("../../../../scenarios/web.toml")),
+        ("sockets.toml", include_str!("../../../../scenarios/sockets.toml")),
         ("trunks.toml", include_str!("../../../../scenarios/trunks.toml")),
     ]
 }

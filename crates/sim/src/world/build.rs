@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use headend_engine::circuit::reliable::data_personality;
 use headend_engine::graph::Graph;
 use headend_engine::node::Port;
 use headend_engine::packet::Endpoint;
@@ -14,6 +15,7 @@ use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
 
 use super::circuits;
+use super::sockets;
 use super::split::{Split, Way};
 use super::streams;
 use super::{Between, Error, Instance, Kind, World};
@@ -104,7 +106,7 @@ struct Plan {
 }
 
 #[derive(Clone, Copy)]
-enum Opening {
+pub(super) enum Opening {
     Active,
     Passive,
     /// The connection is established beforehand.
@@ -183,13 +185,17 @@ fn join(
     let start = Time::ZERO + flow.start + stagger(&mut rng, flow);
     let isn = [rng.bits() as u32, rng.bits() as u32];
 
+    let controls = flow.socket.as_ref().map_or(0, |socket| socket.controls as usize);
     let meet = |node: usize| -> Result<(Personality, Endpoint), Error> {
         let Piece::Host(host) = &graph.nodes()[node] else { unreachable!("both ends are hosts") };
         let full = || Error::TooManyFlows { node: scenario.nodes[node].name.clone() };
-        Ok((host.personality().clone(), host.next_endpoint().ok_or_else(full)?))
+        Ok((host.personality().clone(), host.next_endpoint(controls).ok_or_else(full)?))
     };
-    let (sender_tcp, sender_at) = meet(flow.from)?;
-    let (receiver_tcp, receiver_at) = meet(flow.to)?;
+    let (mut sender_tcp, sender_at) = meet(flow.from)?;
+    let (mut receiver_tcp, receiver_at) = meet(flow.to)?;
+    if flow.socket.is_some() {
+        (sender_tcp, receiver_tcp) = (data_personality(&sender_tcp), data_personality(&receiver_tcp));
+    }
 
     let phases = [flow.from, flow.to].map(|node| clock_phase(seed, &scenario.nodes[node].name));
     // Ends that agreed beforehand: also to learn how large a full segment will be.
@@ -214,6 +220,15 @@ fn join(
     let turn = instance as usize % flow.sizes.len().max(1);
     let first = flow.sizes.get(turn).copied().unwrap_or_default();
     let Ends { sender, receiver, header } = plan(flow.kind, transfer, first);
+    let gates = flow.socket.as_ref().map(|socket| {
+        let openings = [sender.opening, receiver.opening];
+        let ports = [flow.from, flow.to].map(|node| {
+            let Piece::Host(host) = &graph.nodes()[node] else { unreachable!("both ends are hosts") };
+            host.next_control()
+        });
+        sockets::gates(socket, [&sender_tcp, &receiver_tcp], openings, phases, ports, &mut rng)
+    });
+    let [sender_gate, receiver_gate] = gates.map_or([None, None], |gates| gates.map(Some));
     let mut again = |is_client: bool, personality: &Personality, clock_phase| match flow.kind {
         FlowKind::Requests { request, pause, answer } => Some(Box::new(Again {
             is_client,
@@ -235,9 +250,9 @@ fn join(
         split.join(proxy, opener, agreed, [sender_at, receiver_at]);
     }
     let [sender_peer, receiver_peer] = split.as_ref().map_or([receiver_at, sender_at], |split| split.at);
-    for (node, plan, peer, tcp, isn, phase, agreed, out) in [
-        (flow.from, sender, sender_peer, &sender_tcp, isn[0], phases[0], agreed.0, ways[0]),
-        (flow.to, receiver, receiver_peer, &receiver_tcp, isn[1], phases[1], agreed.1, ways[1]),
+    for (node, plan, peer, tcp, isn, phase, agreed, out, gated) in [
+        (flow.from, sender, sender_peer, &sender_tcp, isn[0], phases[0], agreed.0, ways[0], sender_gate),
+        (flow.to, receiver, receiver_peer, &receiver_tcp, isn[1], phases[1], agreed.1, ways[1], receiver_gate),
     ] {
         let connection = match plan.opening {
             Opening::Active => Connection::connect(tcp, isn, phase),
@@ -257,6 +272,7 @@ fn join(
             closing: plan.closing,
             series: trace && node == flow.from,
             again,
+            gated,
         });
     }
     Ok(Instance {

@@ -1,4 +1,4 @@
-//! A scenario's circuits: their ends at two edges, and whose packets they carry.
+//! A scenario's circuits: their ends at two edges, whose packets they carry, and what they did.
 
 use headend_engine::circuit::fair::Fair;
 use headend_engine::circuit::tunnel::{Class, Drops, Room, Schedule, Tunnel};
@@ -7,6 +7,7 @@ use headend_engine::link::queue::Thresholds;
 use headend_engine::packet::Endpoint;
 use headend_engine::rng::Rng;
 use headend_engine::tcp::connection::{Connection, End};
+use headend_engine::tcp::sender::Counters;
 use headend_engine::time::Duration;
 use headend_engine::units::{Bytes, Chance};
 
@@ -16,6 +17,7 @@ use crate::edge::{Carries, Edge};
 use crate::host::Host;
 use crate::network::{Network, Piece, Topology};
 use crate::proxy::Proxy;
+use crate::results::CircuitRow;
 use crate::scenario::{Circuit, QueueSpec, Scenario, TunnelDrops};
 
 /// Adds both ends of every circuit to their edges. Returns their names and where the first control TCP of each is.
@@ -103,4 +105,35 @@ fn carries(scenario: &Scenario, circuit: &Circuit, topology: &Topology, flows: &
     let ways =
         instances.flat_map(|instance| [(instance.sender, instance.receiver), (instance.receiver, instance.sender)]);
     Carries::Flows(ways.filter(|(_, to)| leads_over(usize::from(to.node))).collect())
+}
+
+/// What a circuit did, the books checked: a row of the results.
+pub(super) fn row(name: &str, sender: &Sender) -> CircuitRow {
+    let (counters, waiting) = (sender.counters(), sender.tunnel().counters());
+    let tcp = |count: fn(&Counters) -> u64| sender.connections().map(|tcp| count(&tcp.counters())).sum();
+    let vmss = sender.vmss().get();
+    assert_eq!(
+        counters.controlled_bytes + counters.charged_bytes,
+        counters.headers * vmss + sender.unpaid().get(),
+        "circuit {name}: a header for each VMSS of data, but for what is not yet a whole one"
+    );
+    assert_eq!(
+        waiting.arrived,
+        waiting.dropped + waiting.left + sender.tunnel().occupancy().0,
+        "circuit {name}: every packet that came was dropped, has left or waits"
+    );
+    CircuitRow {
+        circuit: name.into(),
+        controlled_bytes: counters.controlled_bytes,
+        guaranteed_bytes: counters.guaranteed_bytes,
+        headers: counters.headers,
+        header_retransmits: tcp(|tcp| tcp.retransmits),
+        timeouts: tcp(|tcp| tcp.timeouts),
+        fast_retransmits: tcp(|tcp| tcp.fast_retransmits),
+        arrived: waiting.arrived,
+        dropped: waiting.dropped,
+        queue_max_packets: waiting.packets_max,
+        queue_max_bytes: waiting.bytes_max,
+        failed: sender.connections().filter(|tcp| tcp.fault().is_some()).count() as u64,
+    }
 }

@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use headend_engine::circuit;
 use headend_engine::link::Discard;
 use headend_engine::packet::Endpoint;
 use headend_engine::tcp::connection::{Connection, Fault};
-use headend_engine::tcp::sender::Counters;
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 
-use super::{Between, Instance, Kind, World};
-use crate::host::{End, Host, Past, Sink, Stream};
+use super::{Between, Instance, Kind, World, circuits};
+use crate::host::{End, Gated, Host, Past, Sink, Stream};
 use crate::network::Piece;
 use crate::pcapng::Capture;
 use crate::proxy::{Leg, Proxy};
-use crate::results::{CircuitRow, FlowRow, Interner, IntervalRow, RunOutcome};
+use crate::results::{FlowRow, Interner, IntervalRow, RunOutcome};
 use crate::router::Router;
 use crate::trace::{EndReader, Event, RunTrace, SeriesRow, What, read_event};
 
@@ -32,7 +32,9 @@ impl World {
     ) -> (RunOutcome, Option<RunTrace>) {
         let flows = self.flows.iter().flat_map(|instance| self.flow_rows(instance, end)).collect();
         let media = self.flows.iter().filter_map(|instance| self.media_row(instance, end)).collect();
-        let circuits = self.circuits.iter().map(|(name, at)| self.circuit_row(name, *at)).collect();
+        let joined = self.circuits.iter().map(|(name, at)| circuits::row(name, self.circuit(*at)));
+        let sockets = self.socket_circuits().map(|(name, sender)| circuits::row(&name, sender));
+        let circuits = joined.chain(sockets).collect();
         if !self.trace {
             self.dismiss_hosts();
         }
@@ -94,38 +96,17 @@ impl World {
         }
     }
 
-    fn circuit_row(&self, name: &str, at: Endpoint) -> CircuitRow {
+    fn circuit(&self, at: Endpoint) -> &circuit::Sender {
         let Piece::Edge(edge) = &self.network.graph.nodes()[usize::from(at.node)] else {
             unreachable!("a circuit begins at an edge")
         };
         let Some(sender) = edge.sender(at) else { unreachable!("the circuit begins here") };
-        let (counters, waiting) = (sender.counters(), sender.tunnel().counters());
-        let tcp = |count: fn(&Counters) -> u64| sender.connections().map(|tcp| count(&tcp.counters())).sum();
-        let vmss = sender.vmss().get();
-        assert_eq!(
-            counters.controlled_bytes + counters.charged_bytes,
-            counters.headers * vmss + sender.unpaid().get(),
-            "circuit {name}: a header for each VMSS of data, but for what is not yet a whole one"
-        );
-        assert_eq!(
-            waiting.arrived,
-            waiting.dropped + waiting.left + sender.tunnel().occupancy().0,
-            "circuit {name}: every packet that came was dropped, has left or waits"
-        );
-        CircuitRow {
-            circuit: name.into(),
-            controlled_bytes: counters.controlled_bytes,
-            guaranteed_bytes: counters.guaranteed_bytes,
-            headers: counters.headers,
-            header_retransmits: tcp(|tcp| tcp.retransmits),
-            timeouts: tcp(|tcp| tcp.timeouts),
-            fast_retransmits: tcp(|tcp| tcp.fast_retransmits),
-            arrived: waiting.arrived,
-            dropped: waiting.dropped,
-            queue_max_packets: waiting.packets_max,
-            queue_max_bytes: waiting.bytes_max,
-            failed: sender.connections().filter(|tcp| tcp.fault().is_some()).count() as u64,
-        }
+        sender
+    }
+
+    /// What holds the sender of a flow back, if that is a socket's.
+    pub(super) fn gated_end(&self, instance: &Instance) -> Option<&Gated> {
+        if instance.kind == Kind::Transfer { self.end(instance.sender).gated() } else { None }
     }
 
     /// A row for each connection, the one under way included.

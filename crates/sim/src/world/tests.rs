@@ -4,6 +4,7 @@ mod circuits;
 mod lossless;
 mod media;
 mod proxy;
+mod sockets;
 
 use headend_engine::tcp::personality::{DelayedAck, Headers, Personality};
 use headend_engine::time::Duration;
@@ -53,6 +54,7 @@ fn wire(name: &str, between: [usize; 2]) -> LinkSpec {
 
 fn bulk(name: &str, from: usize, to: usize, bytes: u64) -> Flow {
     Flow {
+        socket: None,
         name: name.into(),
         kind: FlowKind::Bulk { handshake: false },
         from,

@@ -2,6 +2,7 @@
 
 use super::Absent::{Follows, Is, Required};
 use super::{DURATION_NS_MAX, FLOWS_MAX, Field, HOUR_NS, Kind, SIZE_BYTES_MAX, Shape, field, field_of};
+use crate::scenario::tcp;
 
 /// A flow.
 pub static FLOW: Shape = Shape { name: "flow", tag: Some("kind"), fields: || FLOW_FIELDS };
@@ -52,6 +53,14 @@ const FLOW_FIELDS: &[Field] = &[
         Kind::Flag,
         Is("false"),
         "The last segment is padded to a full one, as in ns; goodput counts `bytes`.",
+    ),
+    field_of(
+        &["bulk", "ftp-get"],
+        "socket",
+        Kind::Table(&SOCKET),
+        Follows("a plain TCP"),
+        "With it, even empty: the data go through a reliable decoupling socket (chapter 4 of the thesis). The hosts' TCPs only \
+         control errors, and a circuit from `from` to `to` says when they send. Each has a row in the table of circuits.",
     ),
     field("start", Kind::Span { min: 0, max: DURATION_NS_MAX }, Is("0s"), "When the flow starts."),
     field(
@@ -203,5 +212,19 @@ const FLOW_FIELDS: &[Field] = &[
         Kind::Queue,
         Is("100 packets"),
         "With `over = \"circuit\"`: how much may wait to leave. A frame that finds no room is skipped.",
+    ),
+];
+
+/// The circuit of a reliable socket.
+pub static SOCKET: Shape = Shape { name: "socket", tag: None, fields: || SOCKET_FIELDS };
+const SOCKET_FIELDS: &[Field] = &[
+    field("controls", Kind::Count { min: 1, max: 100 }, Is("1"), "How many control TCPs there are."),
+    field("vmss", Kind::Size { min: 64, max: 60_000 }, Is("1500B"), "Bytes of data packets for each header packet."),
+    field("personality", Kind::Personality, Is("linux"), "The control TCPs, by name."),
+    field(
+        "tcp",
+        Kind::Table(&tcp::SHAPE),
+        Is("{}"),
+        "What differs from the personality. Segments are of `vmss`, and buffers without limit, whatever it says.",
     ),
 ];

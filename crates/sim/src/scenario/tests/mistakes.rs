@@ -348,3 +348,17 @@ fn requests_and_datagrams_have_their_own_fields_and_no_others() {
     let sizes = trunk_messages(&[("flows.user1", r#"{ kind = "requests", from = "a", to = "g" }"#)]);
     assert!(sizes.contains("flows.user1.sizes"), "{sizes}");
 }
+
+#[test]
+fn a_socket_joins_two_hosts_of_a_transfer_that_one_of_them_sends() {
+    let datagrams = trunk_messages(&[("flows.user1.socket", "{}")]);
+    assert!(datagrams.contains("flows.user1.socket: only for a flow with kind"), "{datagrams}");
+    let bulk = r#"{ kind = "bulk", from = "a", to = "g", socket = { vmss = "9B" } }"#;
+    assert!(trunk_messages(&[("flows.user1", bulk)]).contains("flows.user1.socket.vmss"));
+    let proxied = "[nodes.a]\n[nodes.b]\n[nodes.p]\nkind = \"proxy\"\nlocal_link = \"ap\"\n[links.ap]\nbetween = [\"a\", \"p\"]\n\
+                   rate = \"1Mbit/s\"\n[links.pb]\nbetween = [\"p\", \"b\"]\nrate = \"1Mbit/s\"\n\
+                   [flows.get]\nfrom = \"a\"\nto = \"b\"\nvia = \"p\"\nsocket = {}\n";
+    let messages = messages(proxied);
+    assert!(messages[0].contains("flows.get.socket: a socket joins `from` and `to`"), "{messages:#?}");
+    assert_eq!(messages.len(), 1, "{messages:#?}");
+}

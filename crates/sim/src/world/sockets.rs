@@ -1,0 +1,59 @@
+//! The circuits of reliable sockets: their two ends, and what they did.
+
+use headend_engine::circuit::reliable::{Circuit, Gate, Opening as Opens, Ring};
+use headend_engine::circuit::{Receiver, Sender};
+use headend_engine::rng::Rng;
+use headend_engine::tcp::connection::{Connection, End};
+use headend_engine::tcp::personality::Personality;
+use headend_engine::time::Duration;
+
+use super::World;
+use super::build::Opening;
+use crate::host::Gated;
+use crate::scenario::Socket;
+
+/// What is put before the two data TCPs of a flow, its sender's first. The control TCPs begin as the data TCPs do.
+pub(super) fn gates(
+    socket: &Socket,
+    data: [&Personality; 2],
+    openings: [Opening; 2],
+    phases: [Duration; 2],
+    ports: [u16; 2],
+    rng: &mut Rng,
+) -> [Box<Gated>; 2] {
+    let circuit =
+        Circuit { tcp: (*socket.tcp.personality).clone(), controls: socket.controls as usize, vmss: socket.vmss };
+    let personality = circuit.personality();
+    let mut connections = |opening, phase| {
+        let mut isn = || rng.bits() as u32;
+        match opening {
+            Opening::Active => circuit.connections(Opens::Connect, &mut isn, phase),
+            Opening::Passive => circuit.connections(Opens::Listen, &mut isn, phase),
+            Opening::Beforehand => Vec::new(),
+        }
+    };
+    let (mut sending, mut receiving) = (connections(openings[0], phases[0]), connections(openings[1], phases[1]));
+    if sending.is_empty() {
+        let mut end = |clock_phase| End { personality: &personality, isn: rng.bits() as u32, clock_phase };
+        let pairs = (0..circuit.controls).map(|_| Connection::pair(end(phases[0]), end(phases[1])));
+        (sending, receiving) = pairs.unzip();
+    }
+    let gate = |ring, sends, receives, end: usize| {
+        let gate = Gate::new(data[end], sends, receives);
+        Box::new(Gated { gate, ring, personality: personality.clone(), ports: [ports[end], ports[1 - end]] })
+    };
+    [
+        gate(Ring::Ours, Some(circuit.sender(sending)), None, 0),
+        gate(Ring::Theirs, None, Some(Receiver::new(receiving)), 1),
+    ]
+}
+
+impl World {
+    /// The circuits of all sockets: whose each is, and its sending end.
+    pub(super) fn socket_circuits(&self) -> impl Iterator<Item = (String, &Sender)> {
+        self.flows.iter().filter_map(|flow| {
+            let sends = self.gated_end(flow)?.gate.sends()?;
+            Some((format!("{}/{}", flow.flow, flow.instance), sends))
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! Flows through reliable sockets over a link that damages packets.
+
+use super::*;
+use crate::results::RunOutcome;
+use crate::scenario::Document;
+
+/// One flow of 2 MB over a link with 50 ms each way whose bits are damaged; `socket` is what the flow has of that.
+fn run(kind: &str, socket: &str, seed: u64) -> RunOutcome {
+    build(kind, socket, seed).unwrap_or_else(|error| panic!("{error}")).run(0, &|| false).expect("nobody stops it").0
+}
+
+fn build(kind: &str, socket: &str, seed: u64) -> Result<World, Error> {
+    let text = format!(
+        "seed = {seed}
+        duration = \"300s\"
+        [nodes.a]
+        personality = \"newreno\"
+        [nodes.b]
+        personality = \"newreno\"
+        [links.wire]
+        between = [\"a\", \"b\"]
+        rate = \"10Mbit/s\"
+        delay = \"50ms\"
+        loss = {{ model = \"bit\", rate = 2e-6 }}
+        queue = {{ model = \"header-drop\", headers = 50, buffer = \"1MB\" }}
+        [flows.get]
+        kind = \"{kind}\"
+        from = \"a\"
+        to = \"b\"
+        bytes = \"2MB\"
+        {socket}"
+    );
+    let document = Document::parse("sockets.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = document.scenario().unwrap_or_else(|error| panic!("{error}"));
+    World::build(&scenario, 0, false)
+}
+
+#[test]
+fn a_socket_is_several_times_as_fast_as_the_tcp_that_controls_it_and_its_circuit_has_a_row() {
+    let socket = "socket = { personality = \"newreno\" }";
+    for kind in ["bulk", "ftp-get"] {
+        let [plain, decoupled] = ["", socket].map(|socket| run(kind, socket, 1));
+        let [slow, fast] = [&plain, &decoupled].map(|run| run.flows[0].transfer_ns.expect("all of it arrived"));
+        assert!(fast * 2 < slow, "{kind}: {fast} ns, and {slow} ns without a socket");
+        let (flow, circuit) = (&decoupled.flows[0], &decoupled.circuits[0]);
+        assert_eq!(&*circuit.circuit, "get/0");
+        assert!(flow.retransmits > 10, "one packet in forty is damaged: {}", flow.retransmits);
+        assert!(circuit.headers > 1_382, "a header for each packet: {}", circuit.headers);
+        assert!(decoupled.links.iter().all(|link| link.dropped_user == 0), "routers drop headers and not data");
+        assert!(plain.circuits.is_empty());
+    }
+}
+
+#[test]
+fn many_sockets_at_one_host_keep_their_control_tcps_apart() {
+    let outcome = run("bulk", "count = 7\nsocket = { personality = \"linux\", controls = 3, vmss = \"3000B\" }", 2);
+    assert_eq!(outcome.flows.len(), 7);
+    assert!(outcome.flows.iter().all(|flow| flow.transfer_ns.is_some()));
+    assert_eq!(outcome.circuits.len(), 7);
+    for circuit in &outcome.circuits {
+        // 2 MB of payload are 1382 packets of 1500 bytes and more for what is sent again; two of them for each header.
+        assert!((691..=760).contains(&circuit.headers), "{}", circuit.headers);
+        assert_eq!(circuit.failed, 0);
+    }
+}
+
+#[test]
+fn sockets_for_whose_control_tcps_a_host_has_no_ports_are_refused() {
+    // 65536 ports but for 1024, and a socket takes 101 of them.
+    let many = |count| build("bulk", &format!("count = {count}\nsocket = {{ controls = 100 }}"), 1);
+    assert!(many(638).is_ok());
+    assert!(matches!(many(639), Err(Error::TooManyFlows { .. })));
+}
