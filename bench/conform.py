@@ -22,11 +22,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import page
+
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 MODULES = Path("/usr/lib/nginx/modules")
 PATIENCE_S = 10.0
 CLIENT, ROUTER, SERVER = (f"headend-conform-{os.getpid()}-{name}" for name in ("pc", "router", "server"))
 CLIENT_ADDRESS, SERVER_ADDRESS = "10.83.1.2", "10.83.2.2"
+CLIENT_ADDRESS_6, SERVER_ADDRESS_6 = "fd83:1::2", "fd83:2::2"
 TRANSPARENT_PORT = 3129
 
 
@@ -36,11 +39,24 @@ class Peer:
 
     name: str
     way: str
+    """What the table calls it."""
     package: str
     program: str
     command: Callable[[Path, int, int], list[str]]
     """From a folder for its files, its port, and the port of the one server in the way `forward`."""
+    arguments: tuple[str, ...] = ()
+    """For `headend conform`; `--way` is the table's way without them."""
     is_ours: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its column."""
+        return f"{self.name} ({self.way})"
+
+    @property
+    def goes_to_one_server(self) -> bool:
+        """Whether the proxy chooses where connections go."""
+        return "forward" in (self.way, *self.arguments)
 
 
 @dataclass
@@ -60,26 +76,38 @@ class Ports:
                 return port
 
 
-def haproxy(folder: Path, port: int, server: int) -> list[str]:
+def haproxy(folder: Path, port: int, server: int, accept: str = "", send: str = "") -> list[str]:
     """TCP mode; long time-outs, so that it is the tool that judges what is stuck."""
     config = folder / "haproxy.cfg"
     times = "\n".join(f"  timeout {what} 60s" for what in ("client", "server", "client-fin", "server-fin", "tunnel"))
     config.write_text(
         f"global\n  maxconn 4000\ndefaults\n  mode tcp\n  timeout connect 5s\n{times}\n"
-        f"listen all\n  bind 127.0.0.1:{port}\n  server one 127.0.0.1:{server}\n"
+        f"listen all\n  bind 127.0.0.1:{port} {accept}\n  server one 127.0.0.1:{server} {send}\n"
     )
     return ["haproxy", "-db", "-f", str(config)]
 
 
-def nginx(folder: Path, port: int, server: int) -> list[str]:
+def haproxy_introduced(folder: Path, port: int, server: int) -> list[str]:
+    """The same with PROXY headers: either version comes, version 2 goes."""
+    return haproxy(folder, port, server, "accept-proxy", "send-proxy-v2")
+
+
+def nginx(folder: Path, port: int, server: int, accept: str = "", send: str = "") -> list[str]:
     """The stream module."""
     config = folder / "nginx.conf"
     config.write_text(
         f"load_module {MODULES}/ngx_stream_module.so;\ndaemon off;\npid {folder}/nginx.pid;\n"
         f"error_log {folder}/nginx.log;\nworker_processes 1;\nevents {{ worker_connections 8000; }}\n"
-        f"stream {{ server {{ listen 127.0.0.1:{port}; proxy_pass 127.0.0.1:{server}; }} }}\n"
+        f"stream {{ server {{ listen 127.0.0.1:{port} {accept}; {send} proxy_pass 127.0.0.1:{server}; }} }}\n"
     )
     return ["nginx", "-c", str(config), "-e", f"{folder}/nginx.log"]
+
+
+def nginx_introduced(folder: Path, port: int, server: int) -> list[str]:
+    """The same with PROXY headers: either version comes, version 1 goes."""
+    # Without the client's address from the header, it names whoever connected.
+    real = "proxy_protocol on; set_real_ip_from 127.0.0.1;"
+    return nginx(folder, port, server, "proxy_protocol", real)
 
 
 def tinyproxy(folder: Path, port: int, _server: int) -> list[str]:
@@ -116,14 +144,47 @@ def headend(binary: Path, way: str) -> Callable[[Path, int, int], list[str]]:
     return command
 
 
+def headend_introduced(binary: Path, version: str) -> Callable[[Path, int, int], list[str]]:
+    """Our own with PROXY headers: either version comes, this one goes."""
+
+    def command(folder: Path, port: int, server: int) -> list[str]:
+        config = folder / "proxy.toml"
+        config.write_text(
+            f'[[listen]]\naddress = "127.0.0.1:{port}"\nway = "forward"\nto = "127.0.0.1:{server}"\n'
+            'clients = ["127.0.0.0/8", "192.0.2.0/24", "2001:db8::/32"]\nproxy_protocol = "accept"\n'
+            f'proxy_senders = ["127.0.0.1"]\nsend_proxy = "{version}"\n'
+        )
+        return [str(binary), "proxy", "--config", str(config)]
+
+    return command
+
+
+def introduced(sent: str, expected: str) -> tuple[str, ...]:
+    """What `headend conform` is told of PROXY headers."""
+    return ("--way", "forward", "--send-proxy", sent, "--expect-proxy", expected)
+
+
 def peers(binary: Path) -> list[Peer]:
     """All proxies, ours first."""
-    ours = [Peer("headend", way, "", str(binary), headend(binary, way), True) for way in ("http", "socks5", "forward")]
+
+    def ours(way: str, command: Callable[[Path, int, int], list[str]], *arguments: str) -> Peer:
+        return Peer("headend", way, "", str(binary), command, arguments, is_ours=True)
+
     return [
-        *ours,
+        ours("http", headend(binary, "http")),
+        ours("absolute", headend(binary, "http")),
+        ours("socks5", headend(binary, "socks5")),
+        ours("forward", headend(binary, "forward")),
+        ours("PROXY v1 to v2", headend_introduced(binary, "v2"), *introduced("v1", "v2")),
+        ours("PROXY v2 to v1", headend_introduced(binary, "v1"), *introduced("v2", "v1")),
         Peer("HAProxy", "forward", "haproxy", "haproxy", haproxy),
+        Peer("HAProxy", "PROXY v1 to v2", "haproxy", "haproxy", haproxy_introduced, introduced("v1", "v2")),
         Peer("nginx stream", "forward", "libnginx-mod-stream", "nginx", nginx),
+        Peer(
+            "nginx stream", "PROXY v2 to v1", "libnginx-mod-stream", "nginx", nginx_introduced, introduced("v2", "v1")
+        ),
         Peer("tinyproxy", "http", "tinyproxy", "tinyproxy", tinyproxy),
+        Peer("tinyproxy", "absolute", "tinyproxy", "tinyproxy", tinyproxy),
         Peer("microsocks", "socks5", "microsocks", "microsocks", microsocks),
         Peer("Dante", "socks5", "dante-server", "danted", dante),
     ]
@@ -165,9 +226,9 @@ def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     sys.exit(f"{process.args!r} does not listen at port {port}; it said:\n{log.read_text(errors='replace')}")
 
 
-def conform(binary: Path, arguments: Sequence[str], options: argparse.Namespace) -> dict[str, object]:
+def conform(binary: Path, arguments: Sequence[str], options: argparse.Namespace, schedules: int) -> dict[str, object]:
     """The matrix of one proxy."""
-    common = ["--schedules", str(options.schedules), "--seed", str(options.seed), "--format", "json", "--quiet"]
+    common = ["--schedules", str(schedules), "--seed", str(options.seed), "--format", "json", "--quiet"]
     command = [str(binary), "conform", *arguments, *common, "--time-limit", options.time_limit]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not done.stdout:
@@ -188,8 +249,11 @@ def run_peer(peer: Peer, binary: Path, options: argparse.Namespace) -> dict[str,
         log = folder / "output"
         with running(peer.command(folder, port, server), log) as process:
             wait_for(port, process, log)
-            origin = f"127.0.0.1:{server}" if peer.way == "forward" else "127.0.0.1"
-            return conform(binary, [f"127.0.0.1:{port}", "--way", peer.way, "--origin-address", origin], options)
+            origin = f"127.0.0.1:{server}" if peer.goes_to_one_server else "127.0.0.1"
+            arguments = peer.arguments or ("--way", peer.way)
+            schedules = options.schedules if peer.is_ours else options.schedules_others
+            command = [f"127.0.0.1:{port}", *arguments, "--origin-address", origin]
+            return conform(binary, command, options, schedules)
 
 
 def ip(words: str) -> None:
@@ -205,44 +269,64 @@ def path() -> Iterator[None]:
             ip(f"netns add {name}")
             stack.callback(ip, f"netns del {name}")
             ip(f"-n {name} link set lo up")
-        for end, side, address in ((CLIENT, "lan", CLIENT_ADDRESS), (SERVER, "wan", SERVER_ADDRESS)):
-            network = address.rsplit(".", 1)[0]
+        ends = ((CLIENT, "lan", CLIENT_ADDRESS, CLIENT_ADDRESS_6), (SERVER, "wan", SERVER_ADDRESS, SERVER_ADDRESS_6))
+        for end, side, address, address_6 in ends:
             ip(f"-n {ROUTER} link add {side} type veth peer name eth netns {end}")
-            ip(f"-n {ROUTER} address add {network}.1/24 dev {side}")
             ip(f"-n {ROUTER} link set {side} up")
-            ip(f"-n {end} address add {address}/24 dev eth")
             ip(f"-n {end} link set eth up")
-            ip(f"-n {end} route add default via {network}.1")
-        subprocess.run(["ip", "netns", "exec", ROUTER, "sysctl", "-qw", "net.ipv4.ip_forward=1"], check=True)
+            for own, length, more in ((address, 24, ""), (address_6, 64, "nodad")):
+                gateway = f"{own[:-1]}1"
+                ip(f"-n {ROUTER} address add {gateway}/{length} dev {side} {more}")
+                ip(f"-n {end} address add {own}/{length} dev eth {more}")
+                ip(f"-n {end} route add default via {gateway}")
+        forwards = ("net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+        subprocess.run(["ip", "netns", "exec", ROUTER, "sysctl", "-qw", *forwards], check=True)
         yield
 
 
-def run_transparent(binary: Path, options: argparse.Namespace, keep: bool) -> dict[str, object]:
-    """Our proxy on the path between two namespaces."""
+def run_transparent(binary: Path, options: argparse.Namespace, version: int, keep: bool) -> dict[str, object]:
+    """Our proxy on the path between two namespaces, over this version of IP."""
+    client, server, clients, listener = {
+        4: (CLIENT_ADDRESS, SERVER_ADDRESS, "10.83.1.0/24", f"127.0.0.1:{TRANSPARENT_PORT}"),
+        6: (CLIENT_ADDRESS_6, SERVER_ADDRESS_6, "fd83:1::/64", f"[::1]:{TRANSPARENT_PORT}"),
+    }[version]
     with path(), tempfile.TemporaryDirectory(prefix="headend-conform-") as name:
         config = Path(name) / "proxy.toml"
         config.write_text(
-            f'log = "connections"\n[[listen]]\naddress = "127.0.0.1:{TRANSPARENT_PORT}"\nway = "transparent"\n'
-            f'clients = ["10.83.1.0/24"]\nkeep_client_address = {str(keep).lower()}\n'
+            f'log = "connections"\n[[listen]]\naddress = "{listener}"\nway = "transparent"\n'
+            f'clients = ["{clients}"]\nkeep_client_address = {str(keep).lower()}\n'
         )
         inside = ["ip", "netns", "exec", ROUTER, str(binary.resolve()), "proxy"]
-        rules = ["--listener", f"127.0.0.1:{TRANSPARENT_PORT}", "--interface", "lan"]
+        rules = ["--listener", listener, "--interface", "lan"]
         subprocess.run([*inside, "rules", "apply", *rules], check=True)
         log = Path(name) / "output"
-        ends = ["--client-namespace", CLIENT, "--origin-namespace", SERVER, "--origin-address", SERVER_ADDRESS]
+        ends = ["--client-namespace", CLIENT, "--origin-namespace", SERVER, "--origin-address", server]
         with running([*inside, "--config", str(config)], log) as process:
             end = time.monotonic() + PATIENCE_S
             while str(TRANSPARENT_PORT) not in log.read_text() and time.monotonic() < end:
                 time.sleep(0.05)
             if process.poll() is not None:
                 sys.exit(f"the transparent proxy ended: {log.read_text()}")
-            matrix = conform(binary, ["--way", "transparent", *ends], options)
+            matrix = conform(binary, ["--way", "transparent", *ends], options, options.schedules)
         # Nothing in the matrix would tell if the packets had gone past the proxy.
-        through = log.read_text(errors="replace").count(f"client={CLIENT_ADDRESS}")
+        through = log.read_text(errors="replace").count(f"client={client}") + log.read_text(errors="replace").count(
+            f"client=[{client}]"
+        )
         if not through:
             sys.exit(f"no connection went through the transparent proxy; it said:\n{log.read_text()[-2_000:]}")
         matrix["connections_through_proxy"] = through
         return matrix
+
+
+def show_faults(matrix: dict[str, object]) -> None:
+    """What was wrong, with the seeds that show it."""
+    behaviours = matrix["behaviours"]
+    assert isinstance(behaviours, list)
+    for row in behaviours:
+        for fault in row["faults"]:
+            print(f"  {row['name']}: {fault['name']}, {fault['count']} of seeds {fault['seeds']}: {fault['example']}")
+    if matrix["failed"]:
+        print(f"  repeat with: {matrix['command']}", flush=True)
 
 
 def cell(row: dict[str, object]) -> str:
@@ -251,6 +335,13 @@ def cell(row: dict[str, object]) -> str:
     if absent:
         return "n/a"
     return "ok" if failed == 0 else f"{failed} of {passed + failed}"
+
+
+def summary(matrices: dict[str, dict[str, object]]) -> str:
+    """How many failed of each, as Markdown."""
+    lines = ["| proxy (way in) | schedules | failed |", "|---|---|---|"]
+    lines += [f"| {name} | {int(str(m['schedules_run'])):,} | {m['failed']} |" for name, m in matrices.items()]
+    return "\n".join(lines)
 
 
 def table(matrices: dict[str, dict[str, object]]) -> str:
@@ -269,14 +360,27 @@ def table(matrices: dict[str, dict[str, object]]) -> str:
     return "\n".join(lines)
 
 
+def tables(matrices: dict[str, dict[str, object]]) -> str:
+    """What the page shows: ours in all, the others by behaviour; streams and messages have behaviours of their own."""
+    ours = {name: matrix for name, matrix in matrices.items() if name.startswith("headend")}
+    others = {name: matrix for name, matrix in matrices.items() if name not in ours}
+    parts = [summary(ours)] if ours else []
+    for way_is_messages in (False, True):
+        chosen = {name: m for name, m in others.items() if (m["way"] == "absolute") == way_is_messages}
+        parts += [table(chosen)] if chosen else []
+    return "\n\n".join(parts)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs all, prints the table and writes the matrices; exit code 1 if ours failed anywhere."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", type=Path, default=Path("target/release/headend"))
     parser.add_argument("--out", type=Path, default=Path("out/conform.json"))
-    parser.add_argument("--schedules", type=int, default=10_000, help="for each proxy and way in (default: 10000)")
+    parser.add_argument("--schedules", type=int, default=10_000, help="for ours, in each way in (default: 10000)")
+    parser.add_argument("--schedules-others", type=int, default=1_080, help="for each of the others (default: 1080)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--time-limit", default="10min", help="for each (default: 10min)")
+    parser.add_argument("--page", type=Path, help="a page of the docs whose table is to be this run's")
     parser.add_argument("--only", help="proxies whose name has this in it")
     options = parser.parse_args(arguments)
 
@@ -289,32 +393,41 @@ def main(arguments: Sequence[str] | None = None) -> None:
         seconds = float(str(matrix["elapsed_s"]))
         ran, failed = matrix["schedules_run"], matrix["failed"]
         print(f"{name}: {failed} of {ran} schedules failed, {seconds:.0f} s", flush=True)
+        if name.startswith("headend"):
+            show_faults(matrix)
+        # A run that is ended early has told what it had.
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(matrices, indent=2) + "\n")
 
     def is_wanted(name: str) -> bool:
         return options.only is None or options.only in name
 
     for peer in peers(options.binary):
-        name = f"{peer.name} ({peer.way})"
+        name = peer.label
         if not is_wanted(name):
             continue
         if is_installed(peer):
             note(name, run_peer(peer, options.binary, options))
         else:
             print(f"{name}: not installed (Debian package {peer.package}), left out")
-    for name, keep in (("headend (transparent)", False), ("headend (transparent, client's address)", True)):
+    for version, keep in ((4, False), (4, True), (6, False), (6, True)):
+        more = ", client's address" if keep else ""
+        name = f"headend (transparent, IPv{version}{more})"
         if not is_wanted(name):
             continue
         if os.geteuid() == 0 and shutil.which("nft", path=PATH):
-            note(name, run_transparent(options.binary, options, keep))
+            note(name, run_transparent(options.binary, options, version, keep))
         else:
             print(f"{name}: takes root, and nft (Debian package nftables); left out")
     name = "no proxy (transparent)"
     if is_wanted(name):
-        note(name, conform(options.binary, ["--way", "transparent"], options))
+        note(name, conform(options.binary, ["--way", "transparent"], options, options.schedules_others))
 
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(matrices, indent=2) + "\n")
-    print(f"\n{table(matrices)}\n\nWritten to {options.out}")
+    load = "; ".join(f"{minutes} min {value:.2f}" for minutes, value in zip((1, 5, 15), os.getloadavg(), strict=True))
+    print(f"\n{tables(matrices)}\n\nLoad of {os.cpu_count()} cores: {load}\nWritten to {options.out}")
+    if options.page:
+        page.write(options.page, "conform", tables(matrices))
+        print(f"Written into {options.page}")
     wrong = [name for name, matrix in matrices.items() if name.startswith("headend") and matrix["failed"]]
     short = [
         name

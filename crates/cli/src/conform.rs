@@ -3,16 +3,19 @@
 mod behaviour;
 mod end;
 mod exchange;
+mod introduction;
 mod judge;
+mod message;
 mod origin;
 mod plan;
 mod report;
 mod runner;
+mod speech;
 mod stream;
 mod way;
 
 use std::io::{self, IsTerminal, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +34,7 @@ use crate::outputs;
 use crate::sim;
 
 use behaviour::Behaviour;
+use introduction::Version;
 use origin::Origin;
 use report::{Matrix, Run};
 use runner::Runner;
@@ -41,6 +45,7 @@ use way::{Entrance, Way};
 #[command(after_help = "Examples:\n  \
     headend conform 127.0.0.1:3128 --way http\n  \
     headend conform 127.0.0.1:1080 --way socks5 --schedules 10000\n  \
+    headend conform 127.0.0.1:3128 --way absolute\n  \
     headend conform 127.0.0.1:8000 --way forward --origin-address 127.0.0.1:9000\n  \
     headend conform --way transparent --client-namespace pc --origin-namespace server --origin-address 10.0.2.2\n  \
     headend conform 127.0.0.1:3128 --way http --only --seed 4711\n\n\
@@ -70,6 +75,15 @@ pub(crate) struct Arguments {
     /// Name and password for the proxy
     #[arg(long, value_name = "NAME:PASSWORD")]
     user: Option<String>,
+
+    /// Clients say who they are with a PROXY header of this version, which the proxy must accept: from 192.0.2.0/24 and
+    /// 2001:db8::/32
+    #[arg(long, value_enum, value_name = "VERSION")]
+    send_proxy: Option<Version>,
+
+    /// The proxy must tell the server who the client is with a PROXY header of this version
+    #[arg(long, value_enum, value_name = "VERSION")]
+    expect_proxy: Option<Version>,
 
     /// How many schedules
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
@@ -124,28 +138,41 @@ enum Format {
     Json,
 }
 
+/// Without a connection in so many schedules, others get none either.
+const HOPELESS_AFTER: u64 = 64;
 /// Between two lines of progress, and two looks at whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupted = sim::stop_on_signals(true)?;
     let entrance = entrance(arguments)?;
-    let schedules = schedules(arguments);
-    let namespaces = [&arguments.client_namespace, &arguments.origin_namespace]
-        .map(|name| name.as_deref().map(Namespace::open).transpose());
-    let [client_namespace, origin_namespace] = namespaces;
-    let (client_namespace, origin_namespace) = (client_namespace?, origin_namespace?);
+    let suite = Behaviour::suite(&entrance);
+    let schedules = schedules(arguments, &suite)?;
+    let client_namespace = namespace("--client-namespace", arguments.client_namespace.as_deref())?;
+    let origin_namespace = namespace("--origin-namespace", arguments.origin_namespace.as_deref())?;
+    let at = origin_address(arguments)?;
+    // Where the proxy connects on at once, this would be one connection more than the server expects.
+    let is_asked = matches!(entrance.way, Way::Http | Way::Absolute | Way::Socks5);
+    if let (Some(proxy), None, true) = (entrance.proxy, &client_namespace, is_asked) {
+        TcpStream::connect_timeout(&proxy, arguments.patience).map_err(|error| {
+            Failure::Failed(format!(
+                "{proxy}: {error}; expected a proxy that listens there (--way {})",
+                entrance.way.name()
+            ))
+        })?;
+    }
     allow_many_descriptors();
     let jobs = usize::from(arguments.jobs).min(schedules.len().max(1));
     // In the way `forward` there is one server for all.
     let gates = if entrance.way == Way::Forward { 1 } else { jobs };
-    let origin = Origin::start(origin_address(arguments)?, gates, origin_namespace)?;
+    let origin = Origin::start(at, gates, origin_namespace, arguments.expect_proxy)?;
     let described = match entrance.proxy {
         Some(proxy) => proxy.to_string(),
         None => format!("the way to {}", origin.gates[0].ip()),
     };
     let runner = Runner {
         entrance,
+        suite,
         orders: origin.orders,
         gates: origin.gates.into_iter().map(|gate| (gate, Mutex::new(()))).collect(),
         refusing: origin.refusing,
@@ -184,6 +211,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         if interrupted.load(Ordering::Relaxed) || begin.elapsed() >= arguments.time_limit {
             stop.store(true, Ordering::Relaxed);
         }
+        if matrix.done() >= HOPELESS_AFTER.min(run.asked) && matrix.without_any_connection().is_some() {
+            stop.store(true, Ordering::Relaxed);
+        }
         progress.show(&matrix);
     }
     progress.finish();
@@ -202,6 +232,10 @@ fn verdict(matrix: &Matrix, run: &Run, interrupted: &AtomicBool, limit: Duration
     let (done, failed) = (matrix.done(), matrix.failed());
     if interrupted.load(Ordering::Relaxed) {
         return Err(Failure::Interrupted(format!("interrupted after {done} of {} schedules", run.asked)));
+    }
+    if let Some(why) = matrix.without_any_connection() {
+        let text = format!("none of {done} schedules got a connection through the proxy (--way {}): {why}", run.way);
+        return Err(Failure::Failed(text));
     }
     if failed > 0 {
         return Err(Failure::Failed(format!("{failed} of {done} schedules failed")));
@@ -241,7 +275,11 @@ fn entrance(arguments: &Arguments) -> Result<Entrance, Failure> {
         }
         (Some(address), _) => Some(resolve(address)?),
     };
-    Ok(Entrance { way: arguments.way, proxy, user })
+    if arguments.way == Way::Transparent && arguments.send_proxy.is_some() {
+        let text = "--send-proxy: in the way `transparent` clients connect to the server and know of no proxy";
+        return Err(Failure::Wrong(text.to_owned()));
+    }
+    Ok(Entrance { way: arguments.way, proxy, user, introduces: arguments.send_proxy })
 }
 
 fn resolve(address: &str) -> Result<SocketAddr, Failure> {
@@ -259,24 +297,36 @@ fn origin_address(arguments: &Arguments) -> Result<SocketAddr, Failure> {
         (_, Ok(_)) if arguments.way == Way::Forward => {
             Err(wrong("the port too, which the proxy connects to, such as 127.0.0.1:9000"))
         }
-        (_, Ok(ip)) if ip == IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Err(wrong("an address that can be connected to")),
+        (_, Ok(ip)) if ip.is_unspecified() => Err(wrong("an address that can be connected to")),
         (_, Ok(ip)) => Ok(SocketAddr::new(ip, 0)),
         _ => Err(wrong("an address, such as 127.0.0.1, or 127.0.0.1:9000")),
     }
 }
 
+fn namespace(flag: &str, name: Option<&str>) -> Result<Option<Namespace>, Failure> {
+    name.map(Namespace::open)
+        .transpose()
+        .map_err(|error| Failure::Failed(format!("{flag}: {error}; expected one that `ip netns list` shows, and root")))
+}
+
 /// The seeds to run.
-fn schedules(arguments: &Arguments) -> Vec<u64> {
+fn schedules(arguments: &Arguments, suite: &[Behaviour]) -> Result<Vec<u64>, Failure> {
+    if let Some(other) = arguments.behaviours.iter().find(|wanted| !suite.contains(wanted)) {
+        let names: Vec<&str> = suite.iter().map(|behaviour| behaviour.name()).collect();
+        let (other, way) = (other.name(), arguments.way.name());
+        let text = format!("--behaviour {other}: not tested in the way `{way}`; expected some of {}", names.join(", "));
+        return Err(Failure::Wrong(text));
+    }
     if arguments.only {
-        return vec![arguments.seed];
+        return Ok(vec![arguments.seed]);
     }
     let is_wanted = |seed: &u64| {
         arguments.behaviours.is_empty() || {
-            let behaviour = Behaviour::ALL[(seed % Behaviour::ALL.len() as u64) as usize];
+            let behaviour = suite[(seed % suite.len() as u64) as usize];
             arguments.behaviours.contains(&behaviour)
         }
     };
-    (arguments.seed..).filter(is_wanted).take(arguments.schedules as usize).collect()
+    Ok((arguments.seed..).filter(is_wanted).take(arguments.schedules as usize).collect())
 }
 
 /// The command line without what chooses the schedules.
@@ -289,6 +339,8 @@ fn again(arguments: &Arguments) -> String {
     words.push(format!("--origin-address {}", arguments.origin_address));
     words.extend(options.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", value.as_ref()?))));
     words.extend(arguments.user.as_ref().map(|_| "--user NAME:PASSWORD".to_owned()));
+    let versions = [("--send-proxy", arguments.send_proxy), ("--expect-proxy", arguments.expect_proxy)];
+    words.extend(versions.into_iter().filter_map(|(name, version)| Some(format!("{name} {}", version?.name()))));
     words.join(" ")
 }
 
@@ -335,9 +387,9 @@ impl Progress {
 }
 
 fn behaviour(text: &str) -> Result<Behaviour, String> {
-    let found = Behaviour::ALL.iter().find(|behaviour| behaviour.name() == text);
-    found.copied().ok_or_else(|| {
-        let names: Vec<&str> = Behaviour::ALL.iter().map(|behaviour| behaviour.name()).collect();
+    let all = Behaviour::all();
+    all.iter().copied().find(|behaviour| behaviour.name() == text).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|behaviour| behaviour.name()).collect();
         format!("expected one of {}", names.join(", "))
     })
 }

@@ -1,6 +1,8 @@
 //! What a proxy is held to, a row of the matrix each.
 
-use super::way::Way;
+use std::time::Duration;
+
+use super::way::{Entrance, Way};
 
 /// What a schedule is about. Which one a schedule has follows from its seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,38 +34,90 @@ pub(super) enum Behaviour {
     StalledClient,
     StalledServer,
     Refused,
+    HeaderInPieces,
+    WrongHeader,
+    Get,
+    Head,
+    Post,
+    SmallChunks,
+    AnswerFirst,
+    Fields,
+    KeepAlive,
+    CutByClient,
+    CutByServer,
 }
 
+/// Where a connection is to be a wire.
+const TUNNEL: &[Behaviour] = &[
+    Behaviour::ToServer,
+    Behaviour::ToClient,
+    Behaviour::BothWays,
+    Behaviour::SmallWrites,
+    Behaviour::Turns,
+    Behaviour::ServerFirst,
+    Behaviour::EarlyData,
+    Behaviour::Several,
+    Behaviour::LastBytes,
+    Behaviour::HalfCloseClient,
+    Behaviour::HalfCloseServer,
+    Behaviour::HalfCloseBoth,
+    Behaviour::HalfCloseAtOnceClient,
+    Behaviour::HalfCloseAtOnceServer,
+    Behaviour::HalfCloseUnderLoad,
+    Behaviour::LateEnd,
+    Behaviour::ResetByClient,
+    Behaviour::ResetByServer,
+    Behaviour::ResetWhenIdle,
+    Behaviour::ResetAtOnceClient,
+    Behaviour::ResetAtOnceServer,
+    Behaviour::ResetAfterHalfClose,
+    Behaviour::SlowClient,
+    Behaviour::SlowServer,
+    Behaviour::StalledClient,
+    Behaviour::StalledServer,
+    Behaviour::Refused,
+];
+
+/// Where what goes across are messages of HTTP.
+const MESSAGES: &[Behaviour] = &[
+    Behaviour::Get,
+    Behaviour::Head,
+    Behaviour::Post,
+    Behaviour::SmallChunks,
+    Behaviour::AnswerFirst,
+    Behaviour::Fields,
+    Behaviour::KeepAlive,
+    Behaviour::CutByClient,
+    Behaviour::CutByServer,
+    Behaviour::Several,
+    Behaviour::LastBytes,
+    Behaviour::SlowClient,
+    Behaviour::SlowServer,
+    Behaviour::StalledClient,
+    Behaviour::StalledServer,
+    Behaviour::Refused,
+];
+
+/// Where a PROXY header comes first.
+const INTRODUCTIONS: &[Behaviour] = &[Behaviour::HeaderInPieces, Behaviour::WrongHeader];
+
 impl Behaviour {
-    pub(super) const ALL: &[Behaviour] = &[
-        Behaviour::ToServer,
-        Behaviour::ToClient,
-        Behaviour::BothWays,
-        Behaviour::SmallWrites,
-        Behaviour::Turns,
-        Behaviour::ServerFirst,
-        Behaviour::EarlyData,
-        Behaviour::Several,
-        Behaviour::LastBytes,
-        Behaviour::HalfCloseClient,
-        Behaviour::HalfCloseServer,
-        Behaviour::HalfCloseBoth,
-        Behaviour::HalfCloseAtOnceClient,
-        Behaviour::HalfCloseAtOnceServer,
-        Behaviour::HalfCloseUnderLoad,
-        Behaviour::LateEnd,
-        Behaviour::ResetByClient,
-        Behaviour::ResetByServer,
-        Behaviour::ResetWhenIdle,
-        Behaviour::ResetAtOnceClient,
-        Behaviour::ResetAtOnceServer,
-        Behaviour::ResetAfterHalfClose,
-        Behaviour::SlowClient,
-        Behaviour::SlowServer,
-        Behaviour::StalledClient,
-        Behaviour::StalledServer,
-        Behaviour::Refused,
-    ];
+    /// What is tested where clients come in so. Which one a schedule is about is its seed modulo their number.
+    pub(super) fn suite(entrance: &Entrance) -> Vec<Behaviour> {
+        let mut suite = if entrance.way == Way::Absolute { MESSAGES.to_vec() } else { TUNNEL.to_vec() };
+        if entrance.introduces.is_some() {
+            suite.extend(INTRODUCTIONS);
+        }
+        suite
+    }
+
+    /// All of any suite.
+    pub(super) fn all() -> Vec<Behaviour> {
+        let mut all = [TUNNEL, MESSAGES, INTRODUCTIONS].concat();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
 
     /// Its name in the matrix and in `--behaviour`.
     pub(super) fn name(self) -> &'static str {
@@ -95,6 +149,17 @@ impl Behaviour {
             Behaviour::StalledClient => "stalled-client",
             Behaviour::StalledServer => "stalled-server",
             Behaviour::Refused => "refused",
+            Behaviour::HeaderInPieces => "header-in-pieces",
+            Behaviour::WrongHeader => "wrong-header",
+            Behaviour::Get => "get",
+            Behaviour::Head => "head",
+            Behaviour::Post => "post",
+            Behaviour::SmallChunks => "small-chunks",
+            Behaviour::AnswerFirst => "answer-first",
+            Behaviour::Fields => "fields",
+            Behaviour::KeepAlive => "keep-alive",
+            Behaviour::CutByClient => "cut-by-client",
+            Behaviour::CutByServer => "cut-by-server",
         }
     }
 
@@ -128,23 +193,40 @@ impl Behaviour {
             Behaviour::StalledClient => "a client that stops reading holds back the server and nothing else",
             Behaviour::StalledServer => "a server that stops reading holds back the client and nothing else",
             Behaviour::Refused => "a server that refuses is a refusal for the client",
+            Behaviour::HeaderInPieces => "a PROXY header is read also if it comes in pieces",
+            Behaviour::WrongHeader => "who begins with no valid PROXY header gets no connection",
+            Behaviour::Get => "an answer arrives whole, however it tells where it ends",
+            Behaviour::Head => "an answer to HEAD has no body, though it states the length of one",
+            Behaviour::Post => "a body reaches the server whole, and the answer to it the client",
+            Behaviour::SmallChunks => "bodies in hundreds of chunks of 1 to 4 bytes, both ways",
+            Behaviour::AnswerFirst => "an answer may begin before its request has ended",
+            Behaviour::Fields => "fields arrive as they are, without those for the proxy alone",
+            Behaviour::KeepAlive => "a connection serves the next request unless its answer said close",
+            Behaviour::CutByClient => "a client that resets in mid-transfer leaves no whole request behind",
+            Behaviour::CutByServer => "an answer that a reset cut off does not look whole",
         }
     }
 
     /// Whether the way in lets it be seen.
-    pub(super) fn applies_to(self, way: Way) -> bool {
+    pub(super) fn applies_to(self, entrance: &Entrance) -> bool {
         match self {
-            // Without a request to the proxy nothing goes along with one.
-            Behaviour::EarlyData => matches!(way, Way::Http | Way::Socks5),
+            // Where the client says nothing to the proxy, nothing goes along with that.
+            Behaviour::EarlyData => matches!(entrance.way, Way::Http | Way::Socks5) || entrance.introduces.is_some(),
             // Where the proxy chooses the server, the client cannot name one that refuses.
-            Behaviour::Refused => way != Way::Forward,
+            Behaviour::Refused => entrance.way != Way::Forward,
             _ => true,
         }
     }
 
-    /// A client that resets as soon as it is connected may do so before the proxy has connected on.
-    pub(super) fn may_never_arrive(self, way: Way) -> bool {
-        self == Behaviour::ResetAtOnceClient && matches!(way, Way::Forward | Way::Transparent)
+    /// Where the client is connected before the proxy has connected on, one that resets may have done so by then: how long
+    /// to wait for its connection at the server.
+    pub(super) fn may_never_arrive(self, way: Way) -> Option<Duration> {
+        match self {
+            _ if matches!(way, Way::Http | Way::Socks5) => None,
+            Behaviour::ResetAtOnceClient => Some(Duration::from_millis(100)),
+            Behaviour::ResetByClient | Behaviour::CutByClient => Some(Duration::from_secs(2)),
+            _ => None,
+        }
     }
 }
 
@@ -156,7 +238,7 @@ mod tests {
 
     #[test]
     fn every_behaviour_has_a_name_of_its_own() {
-        let names: BTreeSet<&str> = Behaviour::ALL.iter().map(|behaviour| behaviour.name()).collect();
-        assert_eq!(names.len(), Behaviour::ALL.len());
+        let names: BTreeSet<&str> = Behaviour::all().iter().map(|behaviour| behaviour.name()).collect();
+        assert_eq!(names.len(), Behaviour::all().len());
     }
 }

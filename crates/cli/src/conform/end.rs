@@ -11,7 +11,11 @@ use tokio::sync::Notify;
 use tokio::time;
 
 use super::exchange::{End, Exchange};
+use super::introduction::Told;
+use super::judge::Fault;
+use super::message::Dialogue;
 use super::plan::{Last, Reading, Side, Step};
+use super::speech::Speech;
 use super::stream::{Checker, Difference, Stream};
 
 /// How the direction towards an end ended there.
@@ -38,6 +42,39 @@ pub(super) struct Outcome {
     pub(super) cut_at: Option<&'static str>,
     /// Bytes on the way when nothing held it back.
     pub(super) not_held: Option<u64>,
+    /// What it saw that is wrong by itself.
+    pub(super) faults: Vec<Fault>,
+    /// The proxy answered in place of the server; with this.
+    pub(super) refused: Option<String>,
+    /// An answer said that its connection ends, and it did not.
+    pub(super) is_unclosed: bool,
+    /// What the server was told of the client.
+    pub(super) told: Option<Told>,
+}
+
+/// What happened on a connection before its ends play.
+#[derive(Debug, Default)]
+pub(super) struct Begin {
+    /// Bytes of its own stream that the end has sent along with the hand-shake with the proxy.
+    pub(super) early: usize,
+    /// Bytes that it has received.
+    pub(super) came: Vec<u8>,
+    /// Bytes that go before what it says first.
+    pub(super) first: Vec<u8>,
+    /// The other end has reset.
+    pub(super) is_reset: bool,
+    /// The messages that both ends speak, if not bare streams.
+    pub(super) dialogue: Option<(Dialogue, Names)>,
+    pub(super) told: Option<Told>,
+}
+
+/// What a request has besides what its schedule says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    /// The server's address.
+    pub(super) server: String,
+    /// The field that says who asks.
+    pub(super) authorization: String,
 }
 
 /// A writer that gets nothing written for so long is held back.
@@ -49,16 +86,15 @@ const OPERATIONS_MAX: u32 = 8;
 /// Of a write while it waits to be held back, or to fail.
 const FLOOD_BYTES: usize = 64 * 1024;
 
-/// Plays `side` on `stream`. The first `early` bytes of its stream have been sent, and `came` has been received, along
-/// with the hand-shake with the proxy.
+/// Plays `side` on `stream`. With the outcome comes the connection, if another request may go over it.
 pub(super) async fn play(
     stream: TcpStream,
-    early: usize,
-    came: Vec<u8>,
+    begin: Begin,
     side: &Side,
     end: End,
     exchange: &Exchange,
-) -> Outcome {
+) -> (Outcome, Option<TcpStream>) {
+    let Begin { early, came, first, is_reset, dialogue, told } = begin;
     let (seed, connection) = (exchange.seed, exchange.connection);
     let mine = Stream::new(seed, connection, end as usize);
     let theirs = Stream::new(seed, connection, end.other() as usize);
@@ -75,7 +111,8 @@ pub(super) async fn play(
         exchange,
         mine,
         checker: RefCell::new(Checker::new(theirs, others)),
-        arrival: Cell::new(Arrival::Open),
+        speech: dialogue.map(|(dialogue, names)| Speech::new(dialogue, names, end, exchange, first)),
+        arrival: Cell::new(if is_reset { Arrival::Reset } else { Arrival::Open }),
         sent: Cell::new(early as u64),
         write_error: Cell::new(None),
         at: Cell::new("its begin"),
@@ -101,13 +138,16 @@ pub(super) async fn play(
             }
         }
     };
-    let outcome = player.outcome(is_cut);
+    let mut outcome = player.outcome(is_cut);
+    outcome.told = told;
+    let may_go_on =
+        !is_cut && side.last == Last::AfterEnd && player.speech.as_ref().is_some_and(Speech::keeps_connection);
     if is_cut || side.last == Last::Reset {
         // Closing with no time to linger is a reset (RFC 9293 section 3.10.5, ABORT). After a cut it is the quickest way
         // out for everybody. On a socket that is gone it fails, and is not needed.
         let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
     }
-    outcome
+    (outcome, may_go_on.then_some(stream))
 }
 
 struct Player<'a> {
@@ -116,6 +156,8 @@ struct Player<'a> {
     exchange: &'a Exchange,
     mine: Stream,
     checker: RefCell<Checker>,
+    /// What is around the streams, if they go in messages.
+    speech: Option<Speech>,
     arrival: Cell<Arrival>,
     sent: Cell<u64>,
     write_error: Cell<Option<io::ErrorKind>>,
@@ -138,13 +180,18 @@ impl Player<'_> {
             write_error: self.write_error.get(),
             cut_at: is_cut.then(|| self.at.get()),
             not_held: self.not_held.get(),
+            faults: self.speech.as_ref().map_or_else(Vec::new, Speech::faults),
+            refused: self.speech.as_ref().and_then(Speech::refused),
+            is_unclosed: is_cut && self.speech.as_ref().is_some_and(Speech::waits_for_close),
+            told: None,
         }
     }
 
     /// Reads until the other direction ends.
     async fn read(&self, came: Vec<u8>, reading: Reading) {
-        if !came.is_empty() {
-            self.take(&came);
+        if self.arrival.get() == Arrival::Reset || (!came.is_empty() && self.take(&came)) {
+            self.changed.notify_one();
+            return;
         }
         let mut buffer = vec![0; reading.chunk];
         loop {
@@ -165,11 +212,17 @@ impl Player<'_> {
                 Err(error) => Err(error),
             };
             match read {
+                Ok(0) if let Some(speech) = &self.speech => {
+                    self.arrival.set(if speech.end() { Arrival::Clean } else { Arrival::Reset });
+                }
                 // The kernel reports a reset once: if the writer was told, the reader is told of an end.
                 Ok(0) if self.write_error.get().is_some() => self.arrival.set(Arrival::Reset),
                 Ok(0) => self.arrival.set(Arrival::Clean),
                 Ok(bytes) => {
-                    self.take(&buffer[..bytes]);
+                    if self.take(&buffer[..bytes]) {
+                        self.changed.notify_one();
+                        return;
+                    }
                     self.give_way().await;
                     if !reading.pause.is_zero() {
                         time::sleep(reading.pause).await;
@@ -177,17 +230,37 @@ impl Player<'_> {
                     continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                // What is whole is not made less so.
+                Err(_) if self.arrival.get() == Arrival::Clean => {}
                 Err(_) => self.arrival.set(Arrival::Reset),
+            }
+            if let Some(speech) = &self.speech {
+                speech.has_closed();
             }
             self.changed.notify_one();
             return;
         }
     }
 
-    fn take(&self, bytes: &[u8]) {
-        self.exchange.note_received(self.end, bytes.len());
-        self.checker.borrow_mut().take(bytes);
+    /// Bytes have come. True if nothing that comes after them is this end's business.
+    fn take(&self, bytes: &[u8]) -> bool {
+        let take = |bytes: &[u8]| {
+            self.exchange.note_received(self.end, bytes.len());
+            self.checker.borrow_mut().take(bytes);
+        };
+        let Some(speech) = &self.speech else {
+            take(bytes);
+            self.changed.notify_one();
+            return false;
+        };
+        speech.take(bytes, take);
+        if speech.is_whole() {
+            self.arrival.set(Arrival::Clean);
+        } else if speech.is_in_vain() {
+            self.arrival.set(Arrival::Reset);
+        }
         self.changed.notify_one();
+        self.arrival.get() != Arrival::Open && !speech.waits_for_close()
     }
 
     /// Goes through the steps, up to the one that cannot be done.
@@ -203,7 +276,11 @@ impl Player<'_> {
     }
 
     async fn step(&self, step: Step) -> io::Result<()> {
+        if matches!(step, Step::Pause(_) | Step::UntilEnd | Step::UntilBytes(_)) {
+            self.flush().await?;
+        }
         match step {
+            Step::Head => self.speech.iter().for_each(Speech::begin),
             Step::Write(bytes) => {
                 self.at.set("a write");
                 let mut left = bytes;
@@ -217,7 +294,14 @@ impl Player<'_> {
                 self.at.set("a pause");
                 time::sleep(pause).await;
             }
-            Step::HalfClose => SockRef::from(self.stream).shutdown(std::net::Shutdown::Write)?,
+            Step::HalfClose => {
+                self.at.set("the end of its message");
+                let ends_with_connection = self.speech.as_ref().is_none_or(Speech::finish);
+                self.flush().await?;
+                if ends_with_connection {
+                    SockRef::from(self.stream).shutdown(std::net::Shutdown::Write)?;
+                }
+            }
             Step::UntilEnd => {
                 self.at.set("waiting for the other end to end its direction");
                 self.until(|| self.arrival.get() != Arrival::Open).await;
@@ -271,6 +355,13 @@ impl Player<'_> {
     async fn send(&self, bytes: usize) -> io::Result<()> {
         let mut buffer = vec![0; bytes];
         self.mine.fill(self.sent.get(), &mut buffer);
+        if let Some(speech) = &self.speech {
+            // In a frame they are sent together or not at all, now or later.
+            speech.say(&buffer);
+            self.sent.set(self.sent.get() + bytes as u64);
+            self.exchange.note_sent(self.end, bytes);
+            return self.flush().await;
+        }
         let mut rest = &buffer[..];
         while !rest.is_empty() {
             self.stream.writable().await?;
@@ -281,6 +372,20 @@ impl Player<'_> {
                     rest = &rest[written..];
                     self.give_way().await;
                 }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is around and in messages, as far as it was not.
+    async fn flush(&self) -> io::Result<()> {
+        let Some(speech) = &self.speech else { return Ok(()) };
+        while speech.has_more() {
+            self.stream.writable().await?;
+            match speech.write(self.stream) {
+                Ok(()) => self.give_way().await,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }

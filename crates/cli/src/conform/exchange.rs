@@ -1,5 +1,7 @@
 //! What both ends of a connection know of each other, though they may live on two threads.
 
+use std::net::SocketAddr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
@@ -39,6 +41,8 @@ pub(super) struct Exchange {
     pub(super) connections: usize,
     /// More than so many bytes on the way mean that the sender is not held back.
     pub(super) held_bytes_max: u64,
+    /// Whom the client named in a PROXY header of its own, and its own address.
+    pub(super) client: OnceLock<(Option<SocketAddr>, SocketAddr)>,
     /// Bytes sent and received, by the end that does.
     sent: [AtomicU64; 2],
     received: [AtomicU64; 2],
@@ -59,6 +63,7 @@ impl Exchange {
             connection,
             connections,
             held_bytes_max,
+            client: OnceLock::new(),
             sent: Default::default(),
             received: Default::default(),
             held: Signal::new(),

@@ -32,6 +32,13 @@ pub(super) const FAULTS: &[(&str, &str)] = &[
     ("no-connection", "the proxy did not connect to a server that listens"),
     ("refusal-not-passed", "the proxy did not say that the server refused"),
     ("refusal-became-end", "a refusal arrived as a proper end"),
+    ("request-changed", "the head of a request arrived changed, or what arrived is no request"),
+    ("answer-changed", "the head of an answer arrived changed, or what arrived is no answer"),
+    ("field-not-removed", "a field for the proxy alone reached the server"),
+    ("via-missing", "a request does not say that a proxy was there"),
+    ("client-not-told", "the server was not told who the client is"),
+    ("client-wrong", "the server was told of another client"),
+    ("header-not-refused", "a connection went on that began with no valid PROXY header"),
 ];
 
 impl Fault {
@@ -44,14 +51,20 @@ impl Fault {
 /// The faults that a connection showed, each name once.
 pub(super) fn judge(plan: &Connection, client: &Outcome, server: &Outcome) -> Vec<Fault> {
     let mut faults: Vec<Fault> = Vec::new();
+    let is_message = plan.dialogue.is_some();
     let ends = [
         (End::Client, &plan.client, client, &plan.server, server),
         (End::Server, &plan.server, server, &plan.client, client),
     ];
     for (from, writer, sent, reader, seen) in ends {
         let direction = format!("{} to {}", from.name(), from.other().name());
-        let found = content(seen, sent, &direction).or_else(|| ending(writer, sent, reader, seen, &direction));
-        let found = found.into_iter().chain(failed_write(sent, reader, seen, &direction));
+        let found = content(seen, sent, &direction).or_else(|| match is_message {
+            true => ending_of_message(writer, sent, reader, seen, &direction),
+            false => ending(writer, sent, reader, seen, &direction),
+        });
+        let found = found.into_iter().chain(seen.faults.iter().cloned());
+        // A server that is cut off because the client was refused shows what the client knows better.
+        let found = found.chain(failed_write(sent, reader, seen, &direction).filter(|_| client.refused.is_none()));
         for fault in found.chain(sent.not_held.map(|bytes| not_held(writer, bytes, &direction))) {
             if faults.iter().all(|known| known.name != fault.name) {
                 faults.push(fault);
@@ -85,12 +98,13 @@ fn content(seen: &Outcome, sent: &Outcome, direction: &str) -> Option<Fault> {
     Some(fault)
 }
 
+fn has_reset(side: &Side, outcome: &Outcome) -> bool {
+    side.last == Last::Reset && outcome.cut_at.is_none() && outcome.write_error.is_none()
+}
+
 /// How the direction of `writer` ended at `reader`, if not as it should.
 fn ending(writer: &Side, sent: &Outcome, reader: &Side, seen: &Outcome, direction: &str) -> Option<Fault> {
     let progress = format!("{direction}: {} of {} bytes had arrived", seen.received, sent.sent);
-    let has_reset = |side: &Side, outcome: &Outcome| {
-        side.last == Last::Reset && outcome.cut_at.is_none() && outcome.write_error.is_none()
-    };
     if has_reset(reader, seen) {
         // Whoever resets has no right to what is on the way. That the other one learns of it is the other direction's matter.
         return None;
@@ -123,6 +137,50 @@ fn ending(writer: &Side, sent: &Outcome, reader: &Side, seen: &Outcome, directio
             // Nothing of its own is missing: it waited for the other direction.
             None
         }
+        Arrival::Open if seen.received == sent.sent => Some(Fault::new("end-not-passed", progress)),
+        Arrival::Open => {
+            let at = sent.cut_at.map_or_else(String::new, |at| format!("; the writer was at {at}"));
+            Some(Fault::new("stuck", progress + &at))
+        }
+    }
+}
+
+/// The same of a message. One that was cut off says so by not being whole, whatever its connection ends with.
+fn ending_of_message(writer: &Side, sent: &Outcome, reader: &Side, seen: &Outcome, direction: &str) -> Option<Fault> {
+    let progress = format!("{direction}: {} of {} bytes had arrived", seen.received, sent.sent);
+    if has_reset(reader, seen) {
+        return None;
+    }
+    if has_reset(writer, sent) {
+        let has_ended = writer.steps.contains(&Step::HalfClose);
+        return match seen.arrival {
+            _ if has_ended && seen.write_error.is_some() => None,
+            Arrival::Reset => None,
+            Arrival::Clean if !has_ended => Some(Fault::new("reset-became-end", progress)),
+            _ => Some(Fault::new("reset-not-passed", progress)),
+        };
+    }
+    if let Some(answer) = &seen.refused {
+        return Some(Fault::new("no-connection", format!("the proxy answered {answer:?}")));
+    }
+    match seen.arrival {
+        Arrival::Clean if seen.received > sent.sent => {
+            Some(Fault::new("bytes-changed", format!("{progress}: more than were sent")))
+        }
+        Arrival::Clean if seen.received < sent.sent => {
+            Some(Fault::new("bytes-missing", format!("{progress} at its end")))
+        }
+        Arrival::Clean if seen.is_unclosed => {
+            Some(Fault::new("end-not-passed", "the answer said that its connection ends, and it did not"))
+        }
+        Arrival::Clean => None,
+        // What is missing for a reason of its own has a fault already, or has not been written.
+        _ if !seen.faults.is_empty() || sent.arrival == Arrival::Reset => None,
+        Arrival::Reset if seen.received < sent.sent => {
+            Some(Fault::new("bytes-missing", format!("{progress} when it broke off")))
+        }
+        Arrival::Reset => Some(Fault::new("end-not-passed", format!("{progress}, and its end had not"))),
+        Arrival::Open if sent.cut_at.is_some_and(|at| at != "its end") && seen.received == sent.sent => None,
         Arrival::Open if seen.received == sent.sent => Some(Fault::new("end-not-passed", progress)),
         Arrival::Open => {
             let at = sent.cut_at.map_or_else(String::new, |at| format!("; the writer was at {at}"));

@@ -8,15 +8,17 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 use tokio::time;
 
 use headend_host::netns::Namespace;
 
-use super::end::{self, Outcome};
+use super::end::{self, Begin, Names, Outcome};
 use super::exchange::{End, Exchange};
+use super::introduction::{self, Told, Version};
+use super::message::{self, HEAD_BYTES_MAX};
 use super::plan::Plan;
 use super::way;
 use crate::failure::Failure;
@@ -39,6 +41,8 @@ pub(super) enum Order {
 pub(super) const TOKEN_BYTES: usize = 16;
 /// A connection that is left over says nothing for this long, or something else.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(300);
+/// How long a proxy that is to say who the client is may take to, once it has connected.
+const INTRODUCTION_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The server's thread. It ends when nobody can order anything any more.
 #[derive(Debug)]
@@ -52,8 +56,14 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Listens at `address`, at so many ports: the first is that of `address`, if it has one.
-    pub(super) fn start(address: SocketAddr, gates: usize, namespace: Option<Namespace>) -> Result<Origin, Failure> {
+    /// Listens at `address`, at so many ports: the first is that of `address`, if it has one. With `told` every connection
+    /// is to begin with a PROXY header.
+    pub(super) fn start(
+        address: SocketAddr,
+        gates: usize,
+        namespace: Option<Namespace>,
+        told: Option<Version>,
+    ) -> Result<Origin, Failure> {
         let (orders, received) = mpsc::unbounded_channel();
         let (ready, listening) = std_mpsc::channel();
         let thread = thread::spawn(move || {
@@ -64,7 +74,7 @@ impl Origin {
                         listeners.iter().map(StdListener::local_addr).collect();
                     // Whoever asked waits for the answer.
                     let _ = ready.send(addresses.and_then(|gates| Ok((gates, local_addr(&refusing)?))));
-                    serve(listeners, received);
+                    serve(listeners, received, told);
                     drop(refusing);
                 }
                 Err(error) => {
@@ -99,7 +109,7 @@ fn local_addr(socket: &Socket) -> io::Result<SocketAddr> {
     socket.local_addr()?.as_socket().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-fn serve(listeners: Vec<StdListener>, mut orders: mpsc::UnboundedReceiver<Order>) {
+fn serve(listeners: Vec<StdListener>, mut orders: mpsc::UnboundedReceiver<Order>, told: Option<Version>) {
     let runtime = super::runtime();
     LocalSet::new().block_on(&runtime, async move {
         let listeners: Vec<Arc<TcpListener>> = listeners
@@ -111,24 +121,24 @@ fn serve(listeners: Vec<StdListener>, mut orders: mpsc::UnboundedReceiver<Order>
                 Order::Play { gate, plan, exchange, accepted, done } => {
                     let listener = listeners[gate].clone();
                     tokio::task::spawn_local(async move {
-                        let stream = tokio::select! {
-                            stream = listener.accept() => stream,
+                        let came = tokio::select! {
+                            came = arrival(&listener, &plan, &exchange, told) => came,
                             // Dropping `done` says that nobody came.
                             () = exchange.abort.given() => return,
                         };
-                        let Ok((stream, _)) = stream else { return };
+                        let Ok((stream, begin)) = came else { return };
                         // Whoever ordered may have given up.
                         let _ = accepted.send(());
                         let _ = stream.set_nodelay(true);
                         let side = &plan.connections[exchange.connection].server;
-                        let _ = done.send(end::play(stream, 0, Vec::new(), side, End::Server, &exchange).await);
+                        let _ = done.send(end::play(stream, begin, side, End::Server, &exchange).await.0);
                     });
                 }
                 Order::Flush { gate, token, mut done } => {
                     let listener = listeners[gate].clone();
                     tokio::task::spawn_local(async move {
                         tokio::select! {
-                            () = flush(&listener, token) => {}
+                            () = flush(&listener, token, told) => {}
                             () = done.closed() => return,
                         }
                         let _ = done.send(());
@@ -139,10 +149,56 @@ fn serve(listeners: Vec<StdListener>, mut orders: mpsc::UnboundedReceiver<Order>
     });
 }
 
-async fn flush(listener: &TcpListener, token: [u8; TOKEN_BYTES]) {
+/// The next connection that is the one of `exchange`, as far as that can be told, and what it began with.
+async fn arrival(
+    listener: &TcpListener,
+    plan: &Plan,
+    exchange: &Exchange,
+    told: Option<Version>,
+) -> io::Result<(TcpStream, Begin)> {
+    let dialogue = plan.connections[exchange.connection].dialogue;
+    let path = message::path(exchange.seed, exchange.connection);
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let mut begin = Begin::default();
+        if let Some(version) = told {
+            let read = introduction::read(&stream, version, &mut begin.came);
+            match time::timeout(INTRODUCTION_PATIENCE, read).await {
+                Ok(Ok(told)) => begin.told = Some(told),
+                // A client that resets need not have been told of.
+                Ok(Err(error)) if error.kind() != io::ErrorKind::UnexpectedEof => begin.is_reset = true,
+                _ => begin.told = Some(Told::Nothing(format!("{} bytes came, and no more", begin.came.len()))),
+            }
+        }
+        let Some(dialogue) = dialogue else { return Ok((stream, begin)) };
+        // Left over from before, if its request is for something else.
+        if has_request_for(&stream, &path, &mut begin.came).await {
+            begin.dialogue = Some((dialogue, Names { server: listener.local_addr()?.to_string(), ..Names::default() }));
+            return Ok((stream, begin));
+        }
+    }
+}
+
+/// Whether a request came, up to the end of its head, and is for this path.
+async fn has_request_for(stream: &TcpStream, path: &str, came: &mut Vec<u8>) -> bool {
+    let end = |came: &[u8]| came.windows(4).position(|window| window == b"\r\n\r\n");
+    while end(came).is_none() {
+        if came.len() > HEAD_BYTES_MAX || !matches!(way::read_some(stream, came, 4_096).await, Ok(1..)) {
+            return false;
+        }
+    }
+    let line = came.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    String::from_utf8_lossy(line).split(' ').any(|word| word.ends_with(path))
+}
+
+async fn flush(listener: &TcpListener, token: [u8; TOKEN_BYTES], told: Option<Version>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         let mut came = Vec::new();
+        if let Some(version) = told {
+            // Whether there is a header does not matter here.
+            let _ = time::timeout(FLUSH_PATIENCE, introduction::read(&stream, version, &mut came)).await;
+        }
         let read = async {
             while came.len() < TOKEN_BYTES {
                 let left = TOKEN_BYTES - came.len();

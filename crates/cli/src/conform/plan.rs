@@ -5,6 +5,9 @@ use std::time::Duration;
 use headend_engine::rng::Rng;
 
 use super::behaviour::Behaviour;
+use super::message::Dialogue;
+
+mod messages;
 
 /// What happens on the connections of one schedule.
 #[derive(Clone, Debug)]
@@ -23,6 +26,10 @@ pub(super) struct Connection {
     pub(super) early: usize,
     /// The connection is made once the one before is held back.
     pub(super) waits: bool,
+    /// In the way `absolute`: the request and its answer.
+    pub(super) dialogue: Option<Dialogue>,
+    /// The request goes over the connection of the one before, once that is answered, if the answer lets it.
+    pub(super) follows: bool,
 }
 
 /// What one end does.
@@ -36,6 +43,8 @@ pub(super) struct Side {
 /// One step of a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
+    /// Begins its message: the head goes along with what is written next, or before the next pause.
+    Head,
     /// Writes so many bytes.
     Write(usize),
     Pause(Duration),
@@ -83,10 +92,11 @@ pub(super) struct Reading {
 const LATE_MS_MAX: u64 = 1_800;
 
 impl Plan {
-    /// The schedule with this seed.
-    pub(super) fn new(seed: u64) -> Plan {
-        let behaviour = Behaviour::ALL[(seed % Behaviour::ALL.len() as u64) as usize];
-        let connections = Draw(Rng::named(seed, "conform")).connections(behaviour);
+    /// The schedule with this seed, of those about a behaviour of `suite`.
+    pub(super) fn new(seed: u64, suite: &[Behaviour], are_messages: bool) -> Plan {
+        let behaviour = suite[(seed % suite.len() as u64) as usize];
+        let mut draw = Draw(Rng::named(seed, "conform"));
+        let connections = if are_messages { draw.dialogues(behaviour) } else { draw.connections(behaviour) };
         Plan { seed, behaviour, connections }
     }
 }
@@ -133,9 +143,11 @@ impl Draw {
                 }
                 Connection::new(client, self.answers_and_closes(asked, writes))
             }
-            Behaviour::BothWays | Behaviour::Several | Behaviour::StalledClient | Behaviour::StalledServer => {
-                self.conversation()
-            }
+            Behaviour::BothWays
+            | Behaviour::Several
+            | Behaviour::StalledClient
+            | Behaviour::StalledServer
+            | Behaviour::HeaderInPieces => self.conversation(),
             Behaviour::SmallWrites => {
                 let (up, bytes) = self.small_writes();
                 let (down, _) = self.small_writes();
@@ -241,7 +253,11 @@ impl Draw {
                 server.reading = self.slow(1_000_000);
                 Connection::new(self.ends(steps), server)
             }
-            Behaviour::Refused => Connection::new(self.ends(Vec::new()), self.ends(Vec::new())),
+            Behaviour::Refused | Behaviour::WrongHeader => {
+                Connection::new(self.ends(Vec::new()), self.ends(Vec::new()))
+            }
+            // They have messages.
+            _ => unreachable!("{} is about messages", behaviour.name()),
         }
     }
 
@@ -389,47 +405,74 @@ impl Draw {
 
 impl Connection {
     fn new(client: Side, server: Side) -> Connection {
-        Connection { client, server, early: 0, waits: false }
+        Connection { client, server, early: 0, waits: false, dialogue: None, follows: false }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conform::introduction::Version;
+    use crate::conform::way::{Entrance, Way};
+
+    /// Of streams, and of messages.
+    fn plans(seed: u64) -> [Plan; 2] {
+        [(Way::Forward, false), (Way::Absolute, true)].map(|(way, are_messages)| {
+            let entrance = Entrance { way, proxy: None, user: None, introduces: Some(Version::V1) };
+            Plan::new(seed, &Behaviour::suite(&entrance), are_messages)
+        })
+    }
 
     #[test]
     fn a_seed_is_a_schedule() {
         for seed in 0..200 {
-            assert_eq!(format!("{:?}", Plan::new(seed)), format!("{:?}", Plan::new(seed)), "seed {seed}");
+            assert_eq!(format!("{:?}", plans(seed)), format!("{:?}", plans(seed)), "seed {seed}");
         }
     }
 
     #[test]
     fn consecutive_seeds_go_through_all_behaviours() {
-        let count = Behaviour::ALL.len() as u64;
-        for (seed, behaviour) in (5 * count..).zip(Behaviour::ALL) {
-            assert_eq!(Plan::new(seed).behaviour, *behaviour);
+        let suite = [Behaviour::ToServer, Behaviour::Turns, Behaviour::Refused];
+        for (seed, behaviour) in (300..).zip(suite) {
+            assert_eq!(Plan::new(seed, &suite, false).behaviour, behaviour);
         }
     }
 
     #[test]
     fn nobody_waits_for_bytes_that_are_never_sent() {
+        let connections = |seed| plans(seed).map(|plan| plan.connections).concat();
+        for (seed, connection) in (0..2_000).flat_map(|seed| connections(seed).into_iter().map(move |c| (seed, c))) {
+            let early = connection.early as u64;
+            let ends = [(&connection.client, &connection.server, early), (&connection.server, &connection.client, 0)];
+            for (writer, reader, early) in ends {
+                let awaited = reader.steps.iter().filter_map(|step| match step {
+                    Step::UntilBytes(bytes) => Some(*bytes),
+                    _ => None,
+                });
+                let most = awaited.max().unwrap_or(0);
+                let floods = writer.steps.iter().any(|step| matches!(step, Step::Flood | Step::Pour));
+                let written = |step: &Step| if let Step::Write(bytes) = step { *bytes as u64 } else { 0 };
+                let sent = early + writer.steps.iter().map(written).sum::<u64>();
+                assert!(floods || most <= sent, "seed {seed}: {most} of {sent} bytes are awaited");
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_that_is_stated_is_that_of_the_body_unless_a_reset_cuts_it_off() {
         for seed in 0..2_000 {
-            let plan = Plan::new(seed);
-            for connection in &plan.connections {
-                let early = connection.early as u64;
-                let ends =
-                    [(&connection.client, &connection.server, early), (&connection.server, &connection.client, 0)];
-                for (writer, reader, early) in ends {
-                    let awaited = reader.steps.iter().filter_map(|step| match step {
-                        Step::UntilBytes(bytes) => Some(*bytes),
-                        _ => None,
-                    });
-                    let most = awaited.max().unwrap_or(0);
-                    let floods = writer.steps.iter().any(|step| matches!(step, Step::Flood | Step::Pour));
+            for connection in plans(seed).into_iter().flat_map(|plan| plan.connections) {
+                let Some(dialogue) = connection.dialogue else { continue };
+                for (side, framing) in [(&connection.client, dialogue.request), (&connection.server, dialogue.answer)] {
                     let written = |step: &Step| if let Step::Write(bytes) = step { *bytes as u64 } else { 0 };
-                    let sent = early + writer.steps.iter().map(written).sum::<u64>();
-                    assert!(floods || most <= sent, "seed {seed}: {most} of {sent} bytes are awaited");
+                    let body = side.steps.iter().map(written).sum::<u64>();
+                    match framing {
+                        crate::conform::message::Framing::Length(length) if side.last == Last::Reset => {
+                            assert!(length > body, "seed {seed}");
+                        }
+                        crate::conform::message::Framing::Length(length) => assert_eq!(length, body, "seed {seed}"),
+                        _ => {}
+                    }
                 }
             }
         }

@@ -87,6 +87,26 @@ impl Matrix {
         self.rows.values().map(|row| row.failed).sum()
     }
 
+    /// Why there was none, if no schedule got a connection through the proxy.
+    pub(super) fn without_any_connection(&self) -> Option<&str> {
+        let mut why = None;
+        for row in self.rows.values() {
+            for (name, seen) in &row.faults {
+                match *name {
+                    "no-connection" => why = Some(seen.example.as_str()),
+                    "refusal-not-passed" => {}
+                    _ => return None,
+                }
+            }
+            let is_about_connections = row.faults.contains_key("no-connection");
+            if row.allowed > 0 || (is_about_connections && row.passed > 0) || (row.faults.is_empty() && row.passed > 0)
+            {
+                return None;
+            }
+        }
+        why
+    }
+
     pub(super) fn write_text(&self, run: &Run, out: &mut dyn Write) -> io::Result<()> {
         let seconds = run.elapsed.as_secs_f64();
         writeln!(

@@ -15,13 +15,14 @@ use tokio::task::{JoinHandle, LocalSet};
 use tokio::time;
 
 use super::behaviour::Behaviour;
-use super::end::{self, Outcome};
+use super::end::{self, Begin, Names, Outcome};
 use super::exchange::{End, Exchange};
+use super::introduction::{self, Introduction};
 use super::judge::{self, Fault};
 use super::origin::{Order, TOKEN_BYTES};
 use super::plan::{Connection, Last, Plan};
 use super::stream::Stream;
-use super::way::{Entrance, Refusal};
+use super::way::{self, Connected, Entrance, Refusal, Way};
 
 /// What came of a schedule.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub(super) struct Verdict {
 #[derive(Debug)]
 pub(super) struct Runner {
     pub(super) entrance: Entrance,
+    /// The behaviours that schedules are about.
+    pub(super) suite: Vec<Behaviour>,
     pub(super) orders: mpsc::UnboundedSender<Order>,
     /// A listener each; whoever makes a connection holds it until that has arrived.
     pub(super) gates: Vec<(SocketAddr, Mutex<()>)>,
@@ -47,8 +50,6 @@ pub(super) struct Runner {
 
 /// Between two looks at whether anything moves.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long a connection that was reset at once may take to arrive at the server, if it does.
-const STRAY_PATIENCE: Duration = Duration::from_millis(100);
 
 impl Runner {
     /// Runs `schedules` with so many jobs at a time, until all are done or `stop` is set.
@@ -69,10 +70,11 @@ impl Runner {
                 let (stop, verdicts) = (stop.clone(), verdicts.clone());
                 async move {
                     while let Some(&seed) = schedules.get(next.replace(next.get() + 1)) {
-                        if stop.load(Ordering::Relaxed) {
-                            return;
-                        }
-                        let verdict = runner.schedule(slot % runner.gates.len(), seed).await;
+                        let verdict = tokio::select! {
+                            biased;
+                            () = set(&stop) => return,
+                            verdict = runner.schedule(slot % runner.gates.len(), seed) => verdict,
+                        };
                         // The receiver goes only once it has what it wants.
                         if verdicts.send(verdict).is_err() {
                             return;
@@ -86,14 +88,13 @@ impl Runner {
     }
 
     async fn schedule(self: &Rc<Self>, gate: usize, seed: u64) -> Verdict {
-        let plan = Arc::new(Plan::new(seed));
+        let plan = Arc::new(Plan::new(seed, &self.suite, self.entrance.way == Way::Absolute));
         let behaviour = plan.behaviour;
-        let faults = if !behaviour.applies_to(self.entrance.way) {
-            None
-        } else if behaviour == Behaviour::Refused {
-            Some(self.refused().await)
-        } else {
-            Some(self.play(gate, &plan).await)
+        let faults = match behaviour {
+            _ if !behaviour.applies_to(&self.entrance) => None,
+            Behaviour::Refused => Some(self.refused(seed).await),
+            Behaviour::WrongHeader => Some(self.wrong_header(gate, seed).await),
+            _ => Some(self.play(gate, &plan).await),
         };
         Verdict { seed, behaviour, faults }
     }
@@ -109,7 +110,16 @@ impl Runner {
             if connection.waits && self.unless_stuck(&exchanges, stalled.held.given()).await.is_none() {
                 break;
             }
-            match self.open(gate, plan, exchange.clone()).await {
+            let mut kept = None;
+            if connection.follows
+                && let Some(Some(before)) = calls.last_mut()
+            {
+                if self.unless_stuck(&exchanges, before.outcomes()).await.is_none() {
+                    break;
+                }
+                kept = before.kept.take();
+            }
+            match self.open(gate, plan, exchange.clone(), kept).await {
                 Ok(call) => calls.push(call),
                 Err(fault) if connection.waits => {
                     faults.push(Fault::new("other-connection-blocked", fault.detail));
@@ -145,7 +155,7 @@ impl Runner {
         for exchange in &exchanges {
             exchange.abort.give();
         }
-        for (call, connection) in calls.into_iter().zip(&plan.connections) {
+        for ((call, connection), exchange) in calls.into_iter().zip(&plan.connections).zip(&exchanges) {
             // One that never arrived at the server has nothing to be judged by.
             let Some(mut call) = call else { continue };
             call.outcomes().await;
@@ -153,17 +163,22 @@ impl Runner {
                 && faults.is_empty()
             {
                 faults = judge::judge(connection, client, server);
+                if let (Some(told), Some((named, own))) = (&server.told, exchange.client.get()) {
+                    faults.extend(told.judge(*named, *own));
+                }
             }
         }
         faults
     }
 
-    /// Makes a connection through the proxy and has both its ends play. None if it never arrived, and need not.
+    /// Makes a connection through the proxy, or goes on with one, and has both its ends play. None if it never arrived, and
+    /// need not.
     async fn open(
         self: &Rc<Self>,
         gate: usize,
         plan: &Arc<Plan>,
         exchange: Arc<Exchange>,
+        kept: Option<TcpStream>,
     ) -> Result<Option<Call>, Fault> {
         let (server, lock) = &self.gates[gate];
         let lock = lock.lock().await;
@@ -173,20 +188,45 @@ impl Runner {
         let ((accepted, arrived), (done, server_done)) = (oneshot::channel(), oneshot::channel());
         let order = Order::Play { gate, plan: plan.clone(), exchange: exchange.clone(), accepted, done };
         self.orders.send(order).expect("the server's thread outlives this one");
-        let connected = time::timeout(self.patience, self.entrance.connect(*server, &early)).await;
+        let in_pieces = plan.behaviour == Behaviour::HeaderInPieces;
+        let is_kept = kept.is_some();
+        let introduction = self.introduction(plan.seed, exchange.connection, in_pieces).filter(|_| !is_kept);
+        let connected = match kept {
+            Some(stream) => Ok(Ok(Connected { stream, came: Vec::new(), first: Vec::new() })),
+            None => {
+                let connecting = self.entrance.connect(*server, &early, introduction.as_ref());
+                time::timeout(self.patience, connecting).await
+            }
+        };
         let fault = |detail: String| Fault::new("no-connection", detail);
         let failed = match connected {
-            Ok(Ok((stream, came))) => {
-                let client = self.client(plan.clone(), exchange.clone(), stream, came);
+            Ok(Ok(Connected { stream, came, first })) => {
+                let named = introduction.and_then(|introduction| introduction.client);
+                if let Ok(own) = stream.local_addr() {
+                    // Nobody else sets it.
+                    let _ = exchange.client.set((named, own));
+                }
+                let server = server.to_string();
+                let names = || Names { server, authorization: self.entrance.authorization() };
+                let dialogue = connection.dialogue.map(|dialogue| (dialogue, names()));
+                let begin = Begin { early: connection.early, came, first, dialogue, ..Begin::default() };
+                let client = self.client(plan.clone(), exchange.clone(), stream, begin);
                 let may_never_arrive = plan.behaviour.may_never_arrive(self.entrance.way);
-                let patience = if may_never_arrive { STRAY_PATIENCE } else { self.patience };
+                let patience = may_never_arrive.unwrap_or(self.patience).min(self.patience);
                 if let Ok(Ok(())) = time::timeout(patience, arrived).await {
-                    let call =
-                        Call { client: Some(client), server: Some(server_done), client_saw: None, server_saw: None };
-                    return Ok(Some(call));
+                    return Ok(Some(Call::new(client, server_done)));
                 }
                 exchange.abort.give();
-                if may_never_arrive { None } else { Some(fault("no connection arrived at the server".to_owned())) }
+                let refused = client.await.ok().and_then(|(outcome, _)| outcome.refused);
+                match refused {
+                    _ if may_never_arrive.is_some() => None,
+                    Some(answer) => Some(fault(format!("the proxy answered {answer:?}"))),
+                    None if is_kept => {
+                        let detail = "the answer before did not say close, and the next request reached no server";
+                        Some(fault(detail.to_owned()))
+                    }
+                    None => Some(fault("no connection arrived at the server".to_owned())),
+                }
             }
             // A server that resets may do so before the client's side of the connection is complete: then the client sees
             // the reset, or a refusal, and in both cases no clean connection.
@@ -204,7 +244,10 @@ impl Runner {
         exchange.abort.give();
         // Nobody waits for a connection at this listener any more; one that comes nevertheless is none of the next schedule's.
         let _ = server_done.await;
-        self.flush(gate, plan.seed).await;
+        if self.entrance.way != Way::Absolute {
+            // There, requests tell connections apart.
+            self.flush(gate, plan.seed).await;
+        }
         drop(lock);
         failed.map_or(Ok(None), Err)
     }
@@ -214,11 +257,11 @@ impl Runner {
         plan: Arc<Plan>,
         exchange: Arc<Exchange>,
         stream: TcpStream,
-        came: Vec<u8>,
-    ) -> JoinHandle<Outcome> {
+        begin: Begin,
+    ) -> JoinHandle<(Outcome, Option<TcpStream>)> {
         tokio::task::spawn_local(async move {
             let connection = &plan.connections[exchange.connection];
-            end::play(stream, connection.early, came, &connection.client, End::Client, &exchange).await
+            end::play(stream, begin, &connection.client, End::Client, &exchange).await
         })
     }
 
@@ -229,7 +272,9 @@ impl Runner {
         let (done, arrived) = oneshot::channel();
         self.orders.send(Order::Flush { gate, token, done }).expect("the server's thread outlives this one");
         let through = async {
-            let (stream, _) = self.entrance.connect(self.gates[gate].0, &[]).await.ok()?;
+            let introduction = self.introduction(seed, usize::MAX / 4, false);
+            let Connected { stream, .. } =
+                self.entrance.connect(self.gates[gate].0, &[], introduction.as_ref()).await.ok()?;
             stream.writable().await.ok()?;
             stream.try_write(&token).ok()?;
             arrived.await.ok()
@@ -238,10 +283,51 @@ impl Runner {
         let _ = time::timeout(self.patience, through).await;
     }
 
+    fn introduction(&self, seed: u64, connection: usize, in_pieces: bool) -> Option<Introduction> {
+        self.entrance.introduces.map(|version| Introduction::new(seed, connection, version, in_pieces))
+    }
+
+    /// A connection that begins with no header where the proxy wants one.
+    async fn wrong_header(&self, gate: usize, seed: u64) -> Vec<Fault> {
+        let (server, lock) = &self.gates[gate];
+        let _lock = lock.lock().await;
+        let at = self.entrance.proxy.unwrap_or(*server);
+        let begin = introduction::wrong(seed);
+        let given_up = async {
+            let stream = TcpStream::connect(at).await?;
+            way::write_all(&stream, &begin).await?;
+            let mut came = Vec::new();
+            // It may say why first.
+            while way::read_some(&stream, &mut came, 4_096).await? > 0 {}
+            Ok::<(), std::io::Error>(())
+        };
+        let faults = match time::timeout(self.patience, given_up).await {
+            Ok(Err(error)) if matches!(Refusal::from(std::io::Error::from(error.kind())), Refusal::Failed(_)) => {
+                vec![Fault::new("no-connection", format!("connect to {at}: {error}"))]
+            }
+            Ok(_) => Vec::new(),
+            Err(_) => {
+                let detail = format!("{:?} was not given up", String::from_utf8_lossy(&begin));
+                vec![Fault::new("header-not-refused", detail)]
+            }
+        };
+        if !faults.is_empty() && self.entrance.way != Way::Absolute {
+            self.flush(gate, seed).await;
+        }
+        faults
+    }
+
     /// A connection to where nobody listens.
-    async fn refused(&self) -> Vec<Fault> {
+    async fn refused(&self, seed: u64) -> Vec<Fault> {
         let fault = |name: &'static str, detail: &str| vec![Fault::new(name, detail)];
-        let stream = match time::timeout(self.patience, self.entrance.connect(self.refusing, &[])).await {
+        let introduction = self.introduction(seed, 0, false);
+        let connecting = async {
+            match self.entrance.way {
+                Way::Absolute => Err(self.entrance.ask_absolute(self.refusing, introduction.as_ref()).await),
+                _ => self.entrance.connect(self.refusing, &[], introduction.as_ref()).await,
+            }
+        };
+        let stream = match time::timeout(self.patience, connecting).await {
             Err(_) => return fault("refusal-not-passed", "no answer from the proxy"),
             Ok(Err(Refusal::Answered(_))) => return Vec::new(),
             // Where the proxy does not speak, the connection itself is refused.
@@ -254,7 +340,7 @@ impl Runner {
             Ok(Ok(_)) if self.entrance.proxy.is_some() => {
                 return fault("refusal-not-passed", "the proxy said that it was connected");
             }
-            Ok(Ok((stream, _))) => stream,
+            Ok(Ok(connected)) => connected.stream,
         };
         let mut came = Vec::new();
         match time::timeout(self.patience, super::way::read_some(&stream, &mut came, 1)).await {
@@ -289,23 +375,37 @@ impl Runner {
 /// A connection whose ends play.
 #[derive(Debug)]
 struct Call {
-    client: Option<JoinHandle<Outcome>>,
+    client: Option<JoinHandle<(Outcome, Option<TcpStream>)>>,
     server: Option<oneshot::Receiver<Outcome>>,
     client_saw: Option<Outcome>,
     server_saw: Option<Outcome>,
+    /// The client's connection, if it may be used again.
+    kept: Option<TcpStream>,
 }
 
 impl Call {
+    fn new(client: JoinHandle<(Outcome, Option<TcpStream>)>, server: oneshot::Receiver<Outcome>) -> Call {
+        Call { client: Some(client), server: Some(server), client_saw: None, server_saw: None, kept: None }
+    }
+
     /// Waits until both ends have left. Given up in between, it can be waited for again.
     async fn outcomes(&mut self) {
         if let Some(client) = &mut self.client {
-            self.client_saw = Some(client.await.expect("an end that plays does not panic"));
+            let (outcome, kept) = client.await.expect("an end that plays does not panic");
+            (self.client_saw, self.kept) = (Some(outcome), kept);
             self.client = None;
         }
         if let Some(server) = &mut self.server {
             self.server_saw = server.await.ok();
             self.server = None;
         }
+    }
+}
+
+/// Waits until `stop` is set.
+async fn set(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        time::sleep(LOOK_EVERY).await;
     }
 }
 

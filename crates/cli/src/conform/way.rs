@@ -2,15 +2,22 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use tokio::net::TcpStream;
+use tokio::time;
+
+use super::introduction::{Introduction, Version};
+use super::message::{self, Decoder, Dialogue, Framing, HEAD_BYTES_MAX, Of};
 
 /// How a client tells the proxy where it wants to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Way {
     /// HTTP CONNECT (RFC 9110 section 9.3.6)
     Http,
+    /// HTTP requests for whole URLs (RFC 9112 section 3.2.2)
+    Absolute,
     /// SOCKS5 CONNECT (RFC 1928)
     Socks5,
     /// Not at all: the proxy connects to one server, that of --origin-address
@@ -23,6 +30,7 @@ impl Way {
     pub(super) fn name(self) -> &'static str {
         match self {
             Way::Http => "http",
+            Way::Absolute => "absolute",
             Way::Socks5 => "socks5",
             Way::Forward => "forward",
             Way::Transparent => "transparent",
@@ -38,6 +46,18 @@ pub(super) struct Entrance {
     pub(super) proxy: Option<SocketAddr>,
     /// Name and password, if the proxy wants them.
     pub(super) user: Option<(String, String)>,
+    /// They say who they are with a PROXY header of this version.
+    pub(super) introduces: Option<Version>,
+}
+
+/// A connection through the proxy.
+#[derive(Debug)]
+pub(super) struct Connected {
+    pub(super) stream: TcpStream,
+    /// Bytes that followed the proxy's answer: the server's first.
+    pub(super) came: Vec<u8>,
+    /// Goes along with what the client says first.
+    pub(super) first: Vec<u8>,
 }
 
 /// Why there is no connection.
@@ -60,13 +80,40 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// An answer's head is no longer than this (the limit of common servers).
-const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// Between two pieces of a PROXY header.
+const BETWEEN_PIECES: Duration = Duration::from_millis(2);
 
 impl Entrance {
-    /// Connects to `server` through the proxy, and sends `early` along with the request. With the connection come the
-    /// bytes that followed the proxy's answer: the server's first.
-    pub(super) async fn connect(&self, server: SocketAddr, early: &[u8]) -> Result<(TcpStream, Vec<u8>), Refusal> {
+    /// Connects to `server` through the proxy, and sends `early` along with the request. In the way `absolute` the request
+    /// itself is left to whoever speaks on the connection.
+    pub(super) async fn connect(
+        &self,
+        server: SocketAddr,
+        early: &[u8],
+        introduction: Option<&Introduction>,
+    ) -> Result<Connected, Refusal> {
+        let (stream, first) = self.open(server, introduction).await?;
+        let came = match self.way {
+            Way::Absolute => return Ok(Connected { stream, came: Vec::new(), first }),
+            Way::Forward | Way::Transparent => {
+                write_all(&stream, &[&first, early].concat()).await?;
+                Vec::new()
+            }
+            Way::Http => self.ask_http(&stream, first, server, early).await?,
+            Way::Socks5 => {
+                self.ask_socks5(&stream, first, server, early).await?;
+                Vec::new()
+            }
+        };
+        Ok(Connected { stream, came, first: Vec::new() })
+    }
+
+    /// Connects to the proxy. What is left of the introduction goes along with what is said first.
+    async fn open(
+        &self,
+        server: SocketAddr,
+        introduction: Option<&Introduction>,
+    ) -> Result<(TcpStream, Vec<u8>), Refusal> {
         let at = self.proxy.unwrap_or(server);
         let stream = TcpStream::connect(at).await.map_err(|error| match Refusal::from(error) {
             Refusal::Failed(reason) => Refusal::Failed(format!("connect to {at}: {reason}")),
@@ -74,24 +121,59 @@ impl Entrance {
         })?;
         // A small write is a segment of its own, as in many programs.
         stream.set_nodelay(true)?;
-        match self.way {
-            Way::Forward | Way::Transparent => Ok((stream, Vec::new())),
-            Way::Http => {
-                let came = self.ask_http(&stream, server, early).await?;
-                Ok((stream, came))
-            }
-            Way::Socks5 => {
-                self.ask_socks5(&stream, server, early).await?;
-                Ok((stream, Vec::new()))
-            }
+        let Some(introduction) = introduction else { return Ok((stream, Vec::new())) };
+        let mut said = 0;
+        for &cut in &introduction.cuts {
+            write_all(&stream, &introduction.header[said..cut]).await?;
+            said = cut;
+            time::sleep(BETWEEN_PIECES).await;
         }
+        Ok((stream, introduction.header[said..].to_vec()))
     }
 
-    async fn ask_http(&self, stream: &TcpStream, server: SocketAddr, early: &[u8]) -> Result<Vec<u8>, Refusal> {
-        let authorization = self.user.as_ref().map_or_else(String::new, |(name, password)| {
+    /// What a request for a whole URL of `server` is answered with, for a server that refuses.
+    pub(super) async fn ask_absolute(&self, server: SocketAddr, introduction: Option<&Introduction>) -> Refusal {
+        let ask = async {
+            let (stream, first) = self.open(server, introduction).await?;
+            let get =
+                Dialogue { method: "GET", request: Framing::Empty, answer: Framing::Empty, fields: 0, has_hop: false };
+            let request = get.request_head(&server.to_string(), &message::path(0, 0), &self.authorization());
+            write_all(&stream, &[first, request].concat()).await?;
+            let mut decoder = Decoder::new(Of::Answer { to_head: false });
+            while decoder.head().is_none() && decoder.broken().is_none() {
+                let mut came = Vec::new();
+                if read_some(&stream, &mut came, 4_096).await? == 0 {
+                    return Err(Refusal::Failed("the proxy closed before its answer ended".to_owned()));
+                }
+                decoder.take(&came, &mut |_| {});
+            }
+            let line = decoder.head().map(|head| (head.status(), head.line.clone()));
+            match line {
+                Some((Some(400..=599), line)) => Ok(Refusal::Answered(line)),
+                Some((_, line)) => Ok(Refusal::Failed(format!("it was answered with {line:?}"))),
+                None => Ok(Refusal::Failed(decoder.broken().unwrap_or_default().to_owned())),
+            }
+        };
+        ask.await.unwrap_or_else(|refusal| refusal)
+    }
+
+    /// The field that says who asks.
+    pub(super) fn authorization(&self) -> String {
+        self.user.as_ref().map_or_else(String::new, |(name, password)| {
             format!("Proxy-Authorization: Basic {}\r\n", base64(format!("{name}:{password}").as_bytes()))
-        });
-        let mut request = format!("CONNECT {server} HTTP/1.1\r\nHost: {server}\r\n{authorization}\r\n").into_bytes();
+        })
+    }
+
+    async fn ask_http(
+        &self,
+        stream: &TcpStream,
+        first: Vec<u8>,
+        server: SocketAddr,
+        early: &[u8],
+    ) -> Result<Vec<u8>, Refusal> {
+        let authorization = self.authorization();
+        let mut request = first;
+        request.extend(format!("CONNECT {server} HTTP/1.1\r\nHost: {server}\r\n{authorization}\r\n").into_bytes());
         request.extend_from_slice(early);
         write_all(stream, &request).await?;
         let mut answer = Vec::new();
@@ -117,9 +199,15 @@ impl Entrance {
         }
     }
 
-    async fn ask_socks5(&self, stream: &TcpStream, server: SocketAddr, early: &[u8]) -> Result<(), Refusal> {
+    async fn ask_socks5(
+        &self,
+        stream: &TcpStream,
+        first: Vec<u8>,
+        server: SocketAddr,
+        early: &[u8],
+    ) -> Result<(), Refusal> {
         let method = if self.user.is_some() { 2 } else { 0 };
-        write_all(stream, &[5, 1, method]).await?;
+        write_all(stream, &[first, vec![5, 1, method]].concat()).await?;
         let chosen = read_exactly(stream, 2).await?;
         if chosen != [5, method] {
             return Err(Refusal::Answered(format!("method {method} was answered with {chosen:?}")));
@@ -167,7 +255,7 @@ impl Entrance {
     }
 }
 
-async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+pub(super) async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         stream.writable().await?;
         match stream.try_write(bytes) {
