@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from headend.papers.decoupling import equations, protection, ring, trunks, web
+from headend.papers.decoupling import equations, lossless, protection, ring, trunks, web
 from headend.papers.runner import Runner
 
 SHORT = {"duration": "30s"}
@@ -26,9 +26,12 @@ def test_seconds_are_drawn_for_each_trunk_with_a_running_average(result):
     assert max(average.y) - min(average.y[10:]) < max(points.y) - min(points.y)
 
 
-def test_the_least_second_is_none_of_the_mean(result):
-    for user in trunks.USERS:
-        assert (trunks.least_kbytes(result, user) < trunks.mean_kbytes(result, user)).all()
+def test_a_trunk_sends_its_guarantee_in_every_second_and_what_it_sends_arrives(result):
+    for user, link, guaranteed in zip(trunks.USERS, trunks.LINKS, (400, 200), strict=True):
+        sent, received = trunks.sent_kbytes(result, link), trunks.received_kbytes(result, user)
+        assert len(sent) == len(received) == 60
+        assert sent.min() >= guaranteed
+        assert received.sum() == pytest.approx(sent.sum(), rel=0.04), "but for headers and what waits"
 
 
 def test_a_result_without_intervals_or_circuits_is_refused(result):
@@ -99,3 +102,22 @@ def test_web_clients_alone_fetch_what_the_thesis_states_and_ftp_takes_it_from_th
     assert protection.seconds(alone) == 600
     assert protection.small_kbytes(alone)[0] == pytest.approx(453, rel=0.05)
     assert protection.small_kbytes(against)[0] < 0.4 * protection.small_kbytes(alone)[0]
+
+
+def test_equation_2_is_worked_out_for_each_experiment_with_trunks():
+    required = {one.name: one.required for one in lossless.experiments()}
+    assert required["TT1 (c)"] == 222_656
+    assert required["TT1 (a)"] == 438_656
+    assert required["TT2 (c)"] == 50 * 1_552 + 3 * 1_500
+    assert [name for name in required if name.startswith("TT3")] == [
+        *("TT3 (a) (c)", "TT3 (a) (d)", "TT3 (b) (c)", "TT3 (b) (d)"),
+        *("TT3 (c) 5/15 with trunks", "TT3 (c) 15/45 with trunks"),
+    ]
+
+
+def test_a_buffer_of_half_the_equation_loses_users_packets_and_one_without_limit_none():
+    experiment = next(one for one in lossless.experiments() if one.name == "TT1 (c)")
+    for buffer, loses in (("unlimited", False), (f"{experiment.required // 2}B", True)):
+        network = experiment.scenario(lossless.STARTS[0], buffer, 10)
+        result = Runner(paper="decoupling").tables(network, {}, "test", 1)
+        assert (result.links["dropped_user"].sum() > 0) == loses
