@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from headend.papers.decoupling import equations, lossless, protection, ring, trunks, web
+from headend.papers.decoupling import equations, friendly, lossless, protection, ring, trunks, web
 from headend.papers.runner import Runner
 
 SHORT = {"duration": "30s"}
@@ -121,3 +121,15 @@ def test_a_buffer_of_half_the_equation_loses_users_packets_and_one_without_limit
         network = experiment.scenario(lossless.STARTS[0], buffer, 10)
         result = Runner(paper="decoupling").tables(network, {}, "test", 1)
         assert (result.links["dropped_user"].sum() > 0) == loses
+
+
+def test_a_header_has_a_tcp_s_chance_where_headers_are_dropped_first_and_a_worse_one_at_a_full_tail():
+    runner = Runner(paper="decoupling")
+    first, tail = (
+        friendly.FRIENDLY.run(runner, queue, 4, 1) for queue in ("header packets first", "drop-tail, 60 packets")
+    )
+    assert first.user_loss == 0
+    assert first.share[0] == pytest.approx(0.5, abs=0.05)
+    assert first.header_loss == pytest.approx(first.reno_loss, rel=0.3)
+    assert tail.header_loss > 3 * tail.reno_loss
+    assert tail.share[0] < 0.3

@@ -4,7 +4,7 @@ pub mod header_drop;
 pub mod red;
 
 pub use header_drop::{Early, HeaderDrop};
-pub use red::{Red, Thresholds};
+pub use red::{Counts, Red, Thresholds};
 
 use std::collections::VecDeque;
 use std::fmt::Debug;

@@ -21,7 +21,9 @@ pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queu
     let rng = || Rng::named(seed, queue_name);
     let queue: Box<dyn Queue> = match direction.queue {
         Discipline::Tail(limit) => Box::new(queue(limit)),
-        Discipline::Red { thresholds, packets_max } => Box::new(Red::new(thresholds, packets_max, rng())),
+        Discipline::Red { counts, thresholds, packets_max } => {
+            Box::new(Red::new(thresholds, counts, packets_max, rng()))
+        }
         Discipline::Headers { early, bytes_max, unmarked_is_header } => {
             Box::new(HeaderDrop::new(early, bytes_max, unmarked_is_header, rng()))
         }

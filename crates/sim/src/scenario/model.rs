@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headend_engine::cable::docsis;
-use headend_engine::link::queue::{Early, Thresholds};
+use headend_engine::link::queue::{Counts, Early, Thresholds};
 use headend_engine::relay::Model;
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::{Duration, Time};
@@ -171,8 +171,10 @@ pub enum QueueSpec {
 pub enum Discipline {
     /// What does not fit.
     Tail(QueueSpec),
-    /// Random early detection by packets.
+    /// Random early detection.
     Red {
+        /// What its length is.
+        counts: Counts,
         /// When packets are dropped early.
         thresholds: Thresholds,
         /// Packets that may wait at all.

@@ -1,6 +1,7 @@
 mod bbr;
 mod books;
 mod circuits;
+mod friendly;
 mod lossless;
 mod media;
 mod proxy;

@@ -1,6 +1,6 @@
 """S.-Y. Wang, "Decoupling Control From Data for TCP Congestion Control", PhD thesis, 1999."""
 
-from headend.papers.decoupling import equations, lossless, media, ring, trunks, web
+from headend.papers.decoupling import equations, friendly, lossless, media, ring, trunks, web
 from headend.papers.figure import Study
 
 TITLE = "Decoupling Control From Data for TCP Congestion Control"
@@ -14,6 +14,7 @@ FIGURES: tuple[Study, ...] = (
     web.TT2,
     *ring.FIGURES,
     lossless.LOSSLESS,
+    friendly.FRIENDLY,
     equations.EQUATIONS,
     *media.FIGURES,
 )

@@ -116,30 +116,45 @@ fn decayed(average: u64, weight_bits: u32, departures: u64) -> u64 {
     times(average, factor)
 }
 
-/// First in, first out, with random early detection by packets.
+/// What a queue with random early detection counts as its length. The chance of a drop is the same for packets of all
+/// lengths (RFC 7141 s2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// Packets: a header of 52 bytes is as much as 1500 bytes of data.
+    Packets,
+    /// Bytes: how long the queue takes to leave (RFC 7141 s2.1).
+    Bytes,
+}
+
+/// First in, first out, with random early detection.
 #[derive(Debug)]
 pub struct Red {
     waiting: VecDeque<(Time, Packet)>,
     bytes: Bytes,
     packets_max: u64,
+    counts: Counts,
     law: Law,
 }
 
 impl Red {
-    /// A queue of at most `packets_max` waiting packets, with the `thresholds` in packets.
+    /// A queue of at most `packets_max` waiting packets, with the `thresholds` in what it `counts`.
     ///
     /// # Panics
     /// If `min` is not below `max`.
-    pub fn new(thresholds: Thresholds, packets_max: u64, rng: Rng) -> Red {
+    pub fn new(thresholds: Thresholds, counts: Counts, packets_max: u64, rng: Rng) -> Red {
         assert!(thresholds.min < thresholds.max, "between the thresholds there is a slope: {thresholds:?}");
-        Red { waiting: VecDeque::new(), bytes: Bytes::ZERO, packets_max, law: Law::new(thresholds, rng) }
+        Red { waiting: VecDeque::new(), bytes: Bytes::ZERO, packets_max, counts, law: Law::new(thresholds, rng) }
     }
 }
 
 impl Queue for Red {
     fn enqueue(&mut self, now: Time, packet: &Packet, _in_service: Bytes) -> Option<(Time, Packet)> {
-        let waiting = self.waiting.len() as u64;
-        if self.law.strikes(now, waiting) || waiting >= self.packets_max {
+        let packets = self.waiting.len() as u64;
+        let length = match self.counts {
+            Counts::Packets => packets,
+            Counts::Bytes => self.bytes.get(),
+        };
+        if self.law.strikes(now, length) || packets >= self.packets_max {
             return Some((now, *packet));
         }
         self.bytes += packet.len();
@@ -224,11 +239,25 @@ mod tests {
     #[test]
     fn a_queue_that_stays_short_loses_nothing_and_one_that_is_full_drops_what_arrives() {
         let packet = super::super::tests::packet(1_000);
-        let mut queue = Red::new(Thresholds { weight_bits: 9, ..THRESHOLDS }, 20, Rng::named(1, "red"));
+        let mut queue =
+            Red::new(Thresholds { weight_bits: 9, ..THRESHOLDS }, Counts::Packets, 20, Rng::named(1, "red"));
         for _ in 0..20 {
             assert_eq!(queue.enqueue(Time::ZERO, &packet, Bytes::ZERO), None, "the average is still short");
         }
         assert_eq!(queue.enqueue(Time::ZERO, &packet, Bytes::ZERO), Some((Time::ZERO, packet)));
         assert_eq!(queue.bytes(), Bytes::new(20_000));
+    }
+    #[test]
+    fn a_header_lengthens_a_queue_that_counts_bytes_by_its_bytes() {
+        let struck = |counts, min, len| {
+            let thresholds = Thresholds { min, max: 2 * min, max_chance: Chance::ALWAYS, ..THRESHOLDS };
+            let mut queue = Red::new(thresholds, counts, 1_000, Rng::named(1, "red"));
+            let packet = super::super::tests::packet(len);
+            (0..10).filter(|_| queue.enqueue(Time::ZERO, &packet, Bytes::ZERO).is_some()).count()
+        };
+        assert_eq!(struck(Counts::Bytes, 7_500, 52), 0, "ten headers are 520 bytes");
+        assert!(struck(Counts::Bytes, 7_500, 1_500) > 0);
+        assert_eq!(struck(Counts::Packets, 5, 52), struck(Counts::Packets, 5, 1_500), "ten packets are ten packets");
+        assert!(struck(Counts::Packets, 5, 52) > 0);
     }
 }

@@ -48,7 +48,7 @@ const QUEUE_FIELDS: &[Field] = &[
         "model",
         Kind::Choice(|| vec!["drop-tail", "red", "header-drop", "occupancy-drop"]),
         Required,
-        "`drop-tail`: what does not fit is dropped. `red`: random early detection by packets (Floyd and Jacobson 1993). \
+        "`drop-tail`: what does not fit is dropped. `red`: random early detection (Floyd and Jacobson 1993). \
          `header-drop`: the routers of TCP decoupling, which drop header packets first (section 2.2.7 of the thesis). \
          `occupancy-drop`: the same by all bytes that wait (section 2.3.1).",
     ),
@@ -57,6 +57,14 @@ const QUEUE_FIELDS: &[Field] = &[
         Kind::Queue,
         Is("unlimited"),
         "How much may wait at all; packets with `red`, bytes where headers drop.",
+    ),
+    field_of(
+        RED,
+        "counts",
+        Kind::Choice(|| vec!["packets", "bytes"]),
+        Is("packets"),
+        "What the queue's length is. With `bytes`, `min` and `max` are packets of 1500 bytes, and a smaller one counts less; the \
+         chance of a drop is the same for all lengths (RFC 7141).",
     ),
     field_of(
         RED,

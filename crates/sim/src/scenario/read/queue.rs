@@ -1,6 +1,6 @@
 //! What is dropped of what arrives at a queue: a limit, or a table.
 
-use headend_engine::link::queue::{Early, Thresholds};
+use headend_engine::link::queue::{Counts, Early, Thresholds};
 use headend_engine::units::Bytes;
 
 use super::Section;
@@ -47,16 +47,23 @@ pub(super) fn discipline(section: &Section<'_>) -> Discipline {
     }
 }
 
+/// Bytes of a packet of `min` and `max` where bytes are counted.
+const FULL_PACKET: u64 = 1_500;
+
 fn red(queue: &Section<'_>, buffer: QueueSpec) -> Discipline {
+    let (counts, each) = match queue.setting("counts").text().as_str() {
+        "bytes" => (Counts::Bytes, FULL_PACKET),
+        _ => (Counts::Packets, 1),
+    };
     let thresholds = Thresholds {
-        min: queue.setting("min").count(),
-        max: queue.setting("max").count(),
+        min: queue.setting("min").count() * each,
+        max: queue.setting("max").count() * each,
         max_chance: queue.setting("max_chance").chance(),
         weight_bits: u32::try_from(queue.setting("weight_bits").count()).expect("the field's range fits 32 bits"),
         departure: queue.setting("departure").span(),
     };
     if thresholds.min >= thresholds.max {
-        let text = format!("is not below max = {}", thresholds.max);
+        let text = format!("is not below max = {}", thresholds.max / each);
         queue.wrong("min", queue.place_of("min"), Problem::Contradiction(text));
         return UNLIMITED;
     }
@@ -69,7 +76,7 @@ fn red(queue: &Section<'_>, buffer: QueueSpec) -> Discipline {
             return UNLIMITED;
         }
     };
-    Discipline::Red { thresholds, packets_max }
+    Discipline::Red { counts, thresholds, packets_max }
 }
 
 fn bytes_max(queue: &Section<'_>, buffer: QueueSpec) -> Bytes {
