@@ -1,6 +1,6 @@
 //! A router at which circuits begin and end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use headend_engine::circuit::{self, Output, Receiver, Sender};
 use headend_engine::node::{Node, Port, Step};
@@ -35,6 +35,22 @@ pub(crate) enum Carries {
     Flows(BTreeSet<(Endpoint, Endpoint)>),
 }
 
+/// Which class of the tunnel queue a packet waits in.
+#[derive(Debug)]
+pub(crate) struct Classes {
+    /// Those from one of these to the other wait in this class,
+    pub listed: BTreeMap<(Endpoint, Endpoint), usize>,
+    /// and all others in this one.
+    pub last: usize,
+}
+
+impl Classes {
+    fn of(&self, packet: &Packet) -> usize {
+        // Most circuits have one class, and every packet asks.
+        if self.last == 0 { 0 } else { *self.listed.get(&(packet.src, packet.dst)).unwrap_or(&self.last) }
+    }
+}
+
 /// One end of a circuit.
 #[derive(Debug)]
 struct Mouth {
@@ -50,7 +66,7 @@ struct Mouth {
 
 #[derive(Debug)]
 enum End {
-    Sends(Box<Sender>, Carries),
+    Sends(Box<Sender>, Carries, Classes),
     Receives(Receiver),
 }
 
@@ -66,9 +82,16 @@ impl Edge {
     }
 
     /// Adds the sending end of a circuit to `peer`, the first control TCP there.
-    pub(crate) fn add_sender(&mut self, sender: Sender, carries: Carries, peer: Endpoint, personality: Personality) {
+    pub(crate) fn add_sender(
+        &mut self,
+        sender: Sender,
+        carries: Carries,
+        classes: Classes,
+        peer: Endpoint,
+        personality: Personality,
+    ) {
         let controls = sender.connections().count();
-        self.add(End::Sends(Box::new(sender), carries), controls, peer, personality);
+        self.add(End::Sends(Box::new(sender), carries, classes), controls, peer, personality);
     }
 
     /// Adds the receiving end of a circuit from `peer`.
@@ -87,7 +110,7 @@ impl Edge {
     /// The sending end of the circuit whose first control TCP is at this address.
     pub(crate) fn sender(&self, at: Endpoint) -> Option<&Sender> {
         self.mouths.iter().find(|mouth| mouth.first_port == at.port).and_then(|mouth| match &mouth.end {
-            End::Sends(sender, _) => Some(&**sender),
+            End::Sends(sender, ..) => Some(&**sender),
             End::Receives(_) => None,
         })
     }
@@ -96,8 +119,8 @@ impl Edge {
     fn carrier(&self, packet: &Packet) -> Option<usize> {
         // Not a header: control packets are no user's. Their acknowledgements go to edges, which nobody's flows do.
         let carries = |mouth: &Mouth| match &mouth.end {
-            End::Sends(_, Carries::For(nodes)) => nodes[usize::from(packet.dst.node)],
-            End::Sends(_, Carries::Flows(flows)) => flows.contains(&(packet.src, packet.dst)),
+            End::Sends(_, Carries::For(nodes), _) => nodes[usize::from(packet.dst.node)],
+            End::Sends(_, Carries::Flows(flows), _) => flows.contains(&(packet.src, packet.dst)),
             End::Receives(_) => false,
         };
         self.mouths.iter().position(carries).filter(|_| packet.class != Class::Header)
@@ -120,7 +143,7 @@ impl Edge {
         let peer = self.mouths[which].peer.node;
         let back = self.mouths.iter_mut().filter(|mouth| mouth.peer.node == peer);
         for mouth in back {
-            if let End::Sends(sender, _) = &mut mouth.end {
+            if let End::Sends(sender, ..) = &mut mouth.end {
                 sender.charge(len);
                 mouth.wake = Some(Time::ZERO);
                 return;
@@ -136,7 +159,7 @@ impl Node for Edge {
             let (which, control) = self.ports[usize::from(packet.dst.port - FIRST_PORT)];
             let mouth = &mut self.mouths[which];
             match &mut mouth.end {
-                End::Sends(sender, _) => sender.receive(now, control, segment),
+                End::Sends(sender, ..) => sender.receive(now, control, segment),
                 End::Receives(receiver) => receiver.receive(now, control, segment),
             }
             mouth.wake = Some(Time::ZERO);
@@ -144,8 +167,8 @@ impl Node for Edge {
         }
         let which = self.carrier(packet).expect("a graph hands an edge only what it does not pass through");
         let mouth = &mut self.mouths[which];
-        if let End::Sends(sender, _) = &mut mouth.end {
-            sender.push(now, 0, *packet);
+        if let End::Sends(sender, _, classes) = &mut mouth.end {
+            sender.push(now, classes.of(packet), *packet);
         }
         mouth.wake = Some(Time::ZERO);
     }
@@ -156,7 +179,7 @@ impl Node for Edge {
             let mouth = &mut self.mouths[which];
             if mouth.wake.is_some_and(|at| at <= now) {
                 let output = match &mut mouth.end {
-                    End::Sends(sender, _) => sender.poll(now),
+                    End::Sends(sender, ..) => sender.poll(now),
                     End::Receives(receiver) => receiver.poll(now),
                 };
                 match output {

@@ -214,6 +214,10 @@ pub struct Circuit {
     pub queue: QueueSpec,
     /// What is dropped before that.
     pub drops: TunnelDrops,
+    /// Flows that wait apart, by class, as indices into [`Scenario::flows`](super::Scenario::flows); all others in one more.
+    pub classes: Vec<Vec<usize>>,
+    /// The share of each of `classes`, beside 1 for all others; empty if the more urgent has priority.
+    pub weights: Vec<u32>,
 }
 
 /// What is dropped of what waits to enter a circuit.

@@ -13,7 +13,7 @@ use headend_engine::units::{Bytes, Chance};
 
 use super::build::clock_phase;
 use super::{Error, Instance};
-use crate::edge::{Carries, Edge};
+use crate::edge::{Carries, Classes, Edge};
 use crate::host::Host;
 use crate::network::{Network, Piece, Topology};
 use crate::proxy::Proxy;
@@ -44,8 +44,9 @@ pub(super) fn join(
         let (sending, receiving): (Vec<_>, Vec<_>) = pairs.unzip();
         let sender = Sender::new(tunnel(circuit, seed), sending, circuit.vmss, circuit.gmb);
         let carries = carries(scenario, circuit, &network.topology, flows);
+        let classes = classes(scenario, circuit, flows);
         let [at_sender, at_receiver] = [from, to].map(|node| edge(network, node).next_endpoint());
-        edge(network, from).add_sender(sender, carries, at_receiver, personality.clone());
+        edge(network, from).add_sender(sender, carries, classes, at_receiver, personality.clone());
         edge(network, to).add_receiver(Receiver::new(receiving), at_sender, personality.clone());
         joined.push((circuit.name.clone(), at_sender));
     }
@@ -73,8 +74,11 @@ pub(super) fn drop_tail(queue: QueueSpec) -> Tunnel {
 
 fn tunnel(circuit: &Circuit, seed: u64) -> Tunnel {
     let (room, packets) = room(circuit.queue);
-    let rng = || Rng::named(seed, &format!("circuits/{}/drops", circuit.name));
-    let drops = match circuit.drops {
+    let rng = |class: usize| match class {
+        0 => Rng::named(seed, &format!("circuits/{}/drops", circuit.name)),
+        _ => Rng::named(seed, &format!("circuits/{}/drops/{class}", circuit.name)),
+    };
+    let drops = |class: usize| match circuit.drops {
         TunnelDrops::Tail => Drops::Tail,
         TunnelDrops::Early(threshold) => Drops::Early(
             Thresholds {
@@ -84,11 +88,30 @@ fn tunnel(circuit: &Circuit, seed: u64) -> Tunnel {
                 weight_bits: 9,
                 departure: Duration::from_millis(1),
             },
-            rng(),
+            rng(class),
         ),
-        TunnelDrops::Fair { threshold, user_rtt } => Drops::Fair(Fair::new(threshold, packets, user_rtt, rng())),
+        TunnelDrops::Fair { threshold, user_rtt } => Drops::Fair(Fair::new(threshold, packets, user_rtt, rng(class))),
     };
-    Tunnel::new(vec![Class { room, drops, weight: 1 }], Schedule::Priority)
+    let class = |which: usize| {
+        let weight = circuit.weights.get(which).copied().unwrap_or(1);
+        Class { room, drops: drops(which), weight }
+    };
+    let schedule = if circuit.weights.is_empty() { Schedule::Priority } else { Schedule::RoundRobin };
+    Tunnel::new((0..=circuit.classes.len()).map(class).collect(), schedule)
+}
+
+/// In which class packets wait: of both directions, because acknowledgements may be what enters here.
+fn classes(scenario: &Scenario, circuit: &Circuit, flows: &[Instance]) -> Classes {
+    let class_of = |name: &str| {
+        let lists = |class: &Vec<usize>| class.iter().any(|&flow| scenario.flows[flow].name == name);
+        circuit.classes.iter().position(lists)
+    };
+    let listed = flows.iter().filter_map(|instance| Some((instance, class_of(&instance.flow)?)));
+    let ways = listed.flat_map(|(instance, class)| {
+        let [from, to] = [instance.sender, instance.receiver];
+        [((from, to), class), ((to, from), class)]
+    });
+    Classes { listed: ways.collect(), last: circuit.classes.len() }
 }
 
 /// The packets of its flows in whichever direction leads from one end to the other; or all that are for nodes beyond.

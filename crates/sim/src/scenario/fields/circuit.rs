@@ -56,4 +56,18 @@ const CIRCUIT_FIELDS: &[Field] = &[
         Is("500ms"),
         "With `drops = \"fair\"`: the longest round trip of users; a flow silent for longer is not active.",
     ),
+    field(
+        "classes",
+        Kind::List(&Kind::List(&Kind::Text)),
+        Follows("one class"),
+        "Flows that wait apart, a list of them for each class, the most urgent class first: a packet leaves when no class \
+         before its own has one. What is in no list waits in a last class. `queue` and `drops` hold for each.",
+    ),
+    field(
+        "weights",
+        Kind::List(&Kind::Count { min: 1, max: 1_000 }),
+        Follows("absolute priority"),
+        "Classes take turns instead, and share the circuit's bytes in proportion to these: a number for each of \
+         `classes`. What is in no list has 1.",
+    ),
 ];

@@ -1,8 +1,11 @@
 //! Circuits: which routers they join, and whose packets they carry.
 
+use std::collections::BTreeSet;
+
 use super::{Names, Reader, Section};
 use crate::scenario::error::Problem;
 use crate::scenario::model::{Circuit, Flow, Node, NodeKind, QueueSpec, TunnelDrops};
+use crate::scenario::setting::Setting;
 
 /// Where a name leads that is not known.
 const NOWHERE: usize = usize::MAX;
@@ -27,17 +30,21 @@ fn circuit(
         section.wrong("to", section.place_of("to"), Problem::Contradiction(text));
     }
     let queue = section.setting("queue").queue();
+    let carried = section.has("flows").then(|| listed("flows", section.setting("flows"), section, flows));
+    let classes = classes(section, carried.as_deref(), flows);
     Circuit {
         name: name.to_owned(),
         from,
         to,
-        flows: section.has("flows").then(|| carried(section, flows)),
+        flows: carried,
         controls: u32::try_from(section.setting("controls").count()).expect("the field's range fits 32 bits"),
         vmss: section.setting("vmss").size(),
         gmb: section.has("gmb").then(|| section.setting("gmb").rate()),
         tcp: reader.tcp(section),
         queue,
         drops: drops(section, queue),
+        weights: weights(section, classes.len()),
+        classes,
     }
 }
 
@@ -56,20 +63,55 @@ fn router(field: &str, section: &Section<'_>, names: &Names<'_>, nodes: &[Node])
     NOWHERE
 }
 
-fn carried(section: &Section<'_>, flows: &[Flow]) -> Vec<usize> {
-    let before = section.log.count();
-    let named = section.setting("flows").list();
-    if section.log.count() > before {
-        return Vec::new();
-    }
+/// The flows that a list in `field` names.
+fn listed(field: &str, list: Setting, section: &Section<'_>, flows: &[Flow]) -> Vec<usize> {
     let find = |name: String| {
         let found = flows.iter().position(|flow| flow.name == name);
-        if found.is_none() {
-            section.unknown("flows", "flow", &name, flows.iter().map(|flow| flow.name.as_str()));
+        // After a mistake there are placeholders instead of names.
+        if found.is_none() && !name.is_empty() {
+            section.unknown(field, "flow", &name, flows.iter().map(|flow| flow.name.as_str()));
         }
         found
     };
-    named.into_iter().filter_map(|name| find(name.text())).collect()
+    list.list().into_iter().filter_map(|name| find(name.text())).collect()
+}
+
+/// Which flows wait apart; none twice, and none that the circuit does not carry.
+fn classes(section: &Section<'_>, carried: Option<&[usize]>, flows: &[Flow]) -> Vec<Vec<usize>> {
+    if !section.has("classes") {
+        return Vec::new();
+    }
+    let wrong = |text: String| section.wrong("classes", section.place_of("classes"), Problem::Contradiction(text));
+    let before = section.log.count();
+    let lists = section.setting("classes").list();
+    let classes: Vec<_> = lists.into_iter().map(|list| listed("classes", list, section, flows)).collect();
+    if section.log.count() > before {
+        return Vec::new();
+    }
+    let mut seen = BTreeSet::new();
+    for &flow in classes.iter().flatten() {
+        let name = &flows[flow].name;
+        if !seen.insert(flow) {
+            wrong(format!("\"{name}\" waits in one class only"));
+        }
+        if carried.is_some_and(|carried| !carried.contains(&flow)) {
+            wrong(format!("\"{name}\" is not among the circuit's `flows`"));
+        }
+    }
+    classes
+}
+
+fn weights(section: &Section<'_>, classes: usize) -> Vec<u32> {
+    if !section.has("weights") {
+        return Vec::new();
+    }
+    let before = section.log.count();
+    let each = section.setting("weights").list();
+    if section.log.count() == before && each.len() != classes {
+        let text = format!("{} for {classes} `classes`: give one for each", each.len());
+        section.wrong("weights", section.place_of("weights"), Problem::Contradiction(text));
+    }
+    each.into_iter().map(|weight| u32::try_from(weight.count()).expect("the field's range fits 32 bits")).collect()
 }
 
 fn drops(section: &Section<'_>, queue: QueueSpec) -> TunnelDrops {

@@ -329,6 +329,22 @@ fn a_circuit_joins_two_routers_and_carries_flows_that_exist() {
 }
 
 #[test]
+fn classes_of_a_circuit_name_flows_that_it_carries_each_once_and_weights_are_as_many() {
+    let wrong = |settings: &[(&str, &str)]| trunk_messages(settings);
+    let classes = "circuits.trunk1.classes";
+    assert!(wrong(&[(classes, r#"[["voice"]]"#)]).contains("no such flow; allowed: user1, user2"));
+    assert!(wrong(&[(classes, r#"["user1"]"#)]).contains("a list, each of them a list, each of them text in quotes"));
+    let twice = wrong(&[(classes, r#"[["user1"], ["user2", "user1"]]"#)]);
+    assert!(twice.contains("circuits.trunk1.classes: \"user1\" waits in one class only"), "{twice}");
+    let foreign = wrong(&[(classes, r#"[["user1"]]"#), ("circuits.trunk1.flows", r#"["user2"]"#)]);
+    assert!(foreign.contains("\"user1\" is not among the circuit's `flows`"), "{foreign}");
+    let many = wrong(&[(classes, r#"[["user1"], ["user2"]]"#), ("circuits.trunk1.weights", "[1]")]);
+    assert!(many.contains("circuits.trunk1.weights: 1 for 2 `classes`: give one for each"), "{many}");
+    assert!(wrong(&[("circuits.trunk1.weights", "[1]")]).contains("1 for 0 `classes`"));
+    assert!(wrong(&[(classes, r#"[["user1"]]"#), ("circuits.trunk1.weights", "[0]")]).contains("from 1 to 1000"));
+}
+
+#[test]
 fn a_queue_that_drops_early_has_thresholds_that_fit() {
     let wrong = |table: &str| trunk_messages(&[("links.ef.queue", table)]);
     assert!(wrong(r#"{ model = "blue" }"#).contains("links.ef.queue.model"));

@@ -80,6 +80,48 @@ fn a_packet_passes_two_circuits_one_after_another() {
     assert!(outcome.flows[0].wire_bytes > 1_000_000);
 }
 
+/// Two trunks, of which the first carries a stream of 200 kbit/s beside more than it can send.
+fn with_a_stream(settings: &[(&str, &str)]) -> [(u64, u64); 2] {
+    let stream =
+        "[flows.voice]\nkind = \"datagrams\"\nfrom = \"a\"\nto = \"g\"\nrate = \"200kbit/s\"\npacket = \"200B\"\n";
+    let fast = ("links.ab.rate", "100Mbit/s");
+    let outcome = run_with(&format!("{TRUNKS}\n{stream}"), &[&[fast], settings].concat());
+    ["voice", "user1"].map(|name| {
+        let flow = outcome.flows.iter().find(|flow| flow.flow == name).unwrap();
+        (flow.segments_sent, flow.wire_bytes)
+    })
+}
+
+#[test]
+fn a_class_before_the_others_loses_nothing_in_a_circuit_that_cannot_send_all() {
+    let lost = |settings: &[(&str, &str)]| {
+        let [(sent, bytes), _] = with_a_stream(settings);
+        1.0 - bytes as f64 / (200 * sent) as f64
+    };
+    let together = lost(&[]);
+    assert!(together > 0.1, "a circuit of one class drops whatever comes to a full queue: {together}");
+    // When the run ends, those of the last third of a second may be in the router.
+    let urgent = lost(&[("circuits.trunk1.classes", r#"[["voice"]]"#)]);
+    assert!(urgent < 0.017, "{urgent}");
+    let last = lost(&[("circuits.trunk1.classes", r#"[["user1"], ["voice"]]"#)]);
+    assert!(last > 0.9, "behind a class that always has packets none leaves: {last}");
+}
+
+#[test]
+fn classes_with_weights_share_what_a_circuit_sends() {
+    let both_greedy = [("flows.voice.rate", "10Mbit/s"), ("flows.voice.packet", "500B")];
+    let ratio = |weights: &str| {
+        let classes = [("circuits.trunk1.classes", r#"[["voice"], ["user1"]]"#), ("circuits.trunk1.weights", weights)];
+        let [(_, voice), (_, user)] = with_a_stream(&[&both_greedy[..], &classes[..]].concat());
+        assert!(voice + user > 13_000_000, "the trunk sends what it did: {voice} and {user} bytes in 20 s");
+        voice as f64 / user as f64
+    };
+    for (weights, expected) in [("[3, 1]", 3.0), ("[1, 1]", 1.0), ("[1, 2]", 0.5)] {
+        let ratio = ratio(weights);
+        assert!((ratio / expected - 1.0).abs() < 0.05, "{weights}: {ratio}");
+    }
+}
+
 #[test]
 fn acknowledgements_of_a_circuit_are_charged_to_the_one_back() {
     let settings = [("circuits.trunk2.from", "f"), ("circuits.trunk2.to", "b"), ("circuits.trunk2.gmb", "1kbit/s")];
