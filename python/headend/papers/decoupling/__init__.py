@@ -1,6 +1,6 @@
 """S.-Y. Wang, "Decoupling Control From Data for TCP Congestion Control", PhD thesis, 1999."""
 
-from headend.papers.decoupling import equations, friendly, lossless, media, ring, trunks, web
+from headend.papers.decoupling import equations, friendly, lossless, media, ring, sockets, trunks, web
 from headend.papers.figure import Study
 
 TITLE = "Decoupling Control From Data for TCP Congestion Control"
@@ -16,6 +16,7 @@ FIGURES: tuple[Study, ...] = (
     lossless.LOSSLESS,
     friendly.FRIENDLY,
     equations.EQUATIONS,
+    *sockets.FIGURES,
     *media.FIGURES,
 )
 """In the order of the thesis."""
