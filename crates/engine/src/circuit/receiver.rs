@@ -11,12 +11,20 @@ use crate::units::Bytes;
 #[derive(Debug)]
 pub struct Receiver {
     connections: Vec<Connection>,
+    /// The header that arrived last, of each control TCP whose headers have copies.
+    last: Vec<Option<Segment>>,
 }
 
 impl Receiver {
     /// The ends of control TCPs that receive, in the order in which the sending end has the others.
     pub fn new(connections: Vec<Connection>) -> Receiver {
-        Receiver { connections }
+        Receiver { connections, last: Vec::new() }
+    }
+
+    /// Expects copies behind headers, and takes what comes twice in a row for one: to the TCP it would be a duplicate, which
+    /// it acknowledges at once, and three such acknowledgements mean a loss. What is sent again has another timestamp.
+    pub fn with_copies(self) -> Receiver {
+        Receiver { last: vec![None; self.connections.len()], ..self }
     }
 
     /// The control TCPs.
@@ -26,6 +34,11 @@ impl Receiver {
 
     /// A header packet arrived for control TCP `which`.
     pub fn receive(&mut self, now: Time, which: usize, segment: &Segment) {
+        if let Some(last) = self.last.get_mut(which)
+            && last.replace(*segment) == Some(*segment)
+        {
+            return;
+        }
         let connection = &mut self.connections[which];
         connection.receive(now, segment);
         connection.read(Bytes::MAX);

@@ -58,6 +58,8 @@ pub struct Circuit {
     pub controls: usize,
     /// Bytes of data for each header.
     pub vmss: Bytes,
+    /// How many copies follow each header, for which the control TCPs must have timestamps.
+    pub copies: u32,
 }
 
 /// How the connections of an end begin.
@@ -97,7 +99,14 @@ impl Circuit {
 
     /// Its beginning. What the data TCP is asked for leaves at once, so that little ever waits in its tunnel queue.
     pub fn sender(&self, connections: Vec<Connection>) -> Sender {
-        Sender::new(Tunnel::drop_tail(Room::Packets(2)), connections, self.vmss, None)
+        let tunnel = Tunnel::drop_tail(Room::Packets(2));
+        Sender::new(tunnel, connections, self.vmss, None).with_copies(self.copies, &self.tcp)
+    }
+
+    /// Its end.
+    pub fn receiver(&self, connections: Vec<Connection>) -> Receiver {
+        let receiver = Receiver::new(connections);
+        if self.copies > 0 { receiver.with_copies() } else { receiver }
     }
 }
 
@@ -243,7 +252,7 @@ impl Socket {
         let personality = data_personality(tcp);
         let data = opening.connection(&personality, isn(), clock_phase);
         let sends = ours.map(|circuit| circuit.sender(circuit.connections(opening, isn, clock_phase)));
-        let receives = theirs.map(|circuit| Receiver::new(circuit.connections(opening, isn, clock_phase)));
+        let receives = theirs.map(|circuit| circuit.receiver(circuit.connections(opening, isn, clock_phase)));
         Socket { data, gate: Gate::new(&personality, sends, receives), written: Bytes::ZERO }
     }
 

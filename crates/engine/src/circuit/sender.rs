@@ -6,6 +6,7 @@ use super::tunnel::{Ticket, Tunnel};
 use super::{ENDLESS, Output};
 use crate::packet::{Class, Packet};
 use crate::tcp::connection::{self, Connection};
+use crate::tcp::personality::Personality;
 use crate::tcp::segment::Segment;
 use crate::time::{Time, earlier};
 use crate::units::{Bytes, Rate};
@@ -21,8 +22,10 @@ pub struct Counters {
     pub guaranteed: u64,
     /// Their bytes.
     pub guaranteed_bytes: u64,
-    /// Header packets, those sent again included.
+    /// Header packets, those sent again included and copies not.
     pub headers: u64,
+    /// Copies of header packets.
+    pub copies: u64,
     /// Bytes of acknowledgements that were charged as data.
     pub charged_bytes: u64,
 }
@@ -42,6 +45,10 @@ pub struct Sender {
     guaranteed: Option<Bucket>,
     /// Who is charged next for an acknowledgement.
     charged: usize,
+    /// How many copies follow each header.
+    copies: u32,
+    /// The header that left last, and how many of its copies are still to follow.
+    copying: Option<(usize, Segment, u32)>,
     counters: Counters,
 }
 
@@ -85,8 +92,20 @@ impl Sender {
             vmss,
             guaranteed: guaranteed.map(Bucket::new),
             charged: 0,
+            copies: 0,
+            copying: None,
             counters: Counters::default(),
         }
+    }
+
+    /// Sends each header so many times more, right behind itself: then it is lost only if all of them are (s4.9). Copies
+    /// stand for no data. The other end must know ([`Receiver::with_copies`](super::Receiver::with_copies)).
+    ///
+    /// # Panics
+    /// If there are copies and the control TCPs have no timestamps, by which a copy is told from a header sent again.
+    pub fn with_copies(self, copies: u32, personality: &Personality) -> Sender {
+        assert!(copies == 0 || personality.timestamps, "a copy is told from a header sent again by its timestamp");
+        Sender { copies, ..self }
     }
 
     /// Offers a user's packet to class `class` of the tunnel queue; `None` if it was dropped.
@@ -179,6 +198,11 @@ impl Sender {
 
     /// Says what leaves now, or how long to wait. Nothing does for whose sake no data are there, or were.
     pub fn poll(&mut self, now: Time) -> Output {
+        if let Some((which, segment, left)) = self.copying {
+            self.copying = (left > 1).then_some((which, segment, left - 1));
+            self.counters.copies += 1;
+            return Output::Control(which, segment);
+        }
         for (which, control) in self.controls.iter_mut().enumerate() {
             if let Some(segment) = control.answer(now) {
                 return Output::Control(which, segment);
@@ -221,6 +245,7 @@ impl Sender {
                     };
                     control.unpaid -= self.vmss;
                     self.counters.headers += 1;
+                    self.copying = (self.copies > 0).then_some((which, segment, self.copies));
                     self.turn = (which + 1) % self.controls.len();
                     return Some(Output::Control(which, segment));
                 }

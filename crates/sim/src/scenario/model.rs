@@ -206,6 +206,8 @@ pub struct Circuit {
     pub controls: u32,
     /// Bytes of users' packets for each header packet.
     pub vmss: Bytes,
+    /// How many copies follow each header packet.
+    pub copies: u32,
     /// The guaranteed minimum bandwidth.
     pub gmb: Option<Rate>,
     /// The control TCPs.
@@ -352,6 +354,8 @@ pub struct Socket {
     pub controls: u32,
     /// Bytes of data packets for each header packet.
     pub vmss: Bytes,
+    /// How many copies follow each header packet.
+    pub copies: u32,
     /// The control TCPs.
     pub tcp: Tcp,
 }

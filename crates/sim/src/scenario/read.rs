@@ -15,8 +15,8 @@ use headend_engine::tcp::personality::Personality;
 
 use super::document::{Data, Document, Table, Value};
 use super::error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
-use super::fields::{self, Absent, FLOWS_MAX, Field, Kind, NAME_BYTES_MAX, NODES_MAX, SOCKET, Shape};
-use super::model::{Cable, Channel, Direction, Flow, FlowKind, Link, LinkKind, Node, NodeKind, Proxy, Socket, Tcp};
+use super::fields::{self, Absent, FLOWS_MAX, Field, Kind, NAME_BYTES_MAX, NODES_MAX, Shape};
+use super::model::{Cable, Channel, Direction, Flow, FlowKind, Link, LinkKind, Node, NodeKind, Proxy, Tcp};
 use super::recording::Recordings;
 use super::routes::Routes;
 use super::setting::Setting;
@@ -506,20 +506,7 @@ impl<'a> Reader<'a> {
             count: u32::try_from(section.setting("count").count()).expect("the field's range fits 32 bits"),
             sizes: sizes.iter().map(Setting::size).collect(),
             media: matches!(kind, FlowKind::Media).then(|| Arc::new(media::media(section))),
-            socket: if kind.pads() && section.has("socket") { Some(self.socket(section)) } else { None },
-        }
-    }
-
-    fn socket(&self, flow: &Section<'_>) -> Socket {
-        if !flow.setting("via").text().is_empty() {
-            let text = "a socket joins `from` and `to`, and the flow goes `via` a proxy, which would end it".to_owned();
-            flow.wrong("socket", flow.place_of("socket"), Problem::Contradiction(text));
-        }
-        let section = flow.table_under("socket", &SOCKET);
-        Socket {
-            controls: u32::try_from(section.setting("controls").count()).expect("the field's range fits 32 bits"),
-            vmss: section.setting("vmss").size(),
-            tcp: self.tcp(&section),
+            socket: if kind.pads() && section.has("socket") { Some(circuit::socket(self, section)) } else { None },
         }
     }
 

@@ -42,12 +42,15 @@ pub(super) fn join(
         let mut end = |phase: Duration| End { personality: &personality, isn: rng.bits() as u32, clock_phase: phase };
         let pairs = (0..circuit.controls).map(|_| Connection::pair(end(phases[0]), end(phases[1])));
         let (sending, receiving): (Vec<_>, Vec<_>) = pairs.unzip();
-        let sender = Sender::new(tunnel(circuit, seed), sending, circuit.vmss, circuit.gmb);
+        let sender = Sender::new(tunnel(circuit, seed), sending, circuit.vmss, circuit.gmb)
+            .with_copies(circuit.copies, &personality);
+        let receiver = Receiver::new(receiving);
+        let receiver = if circuit.copies > 0 { receiver.with_copies() } else { receiver };
         let carries = carries(scenario, circuit, &network.topology, flows);
         let classes = classes(scenario, circuit, flows);
         let [at_sender, at_receiver] = [from, to].map(|node| edge(network, node).next_endpoint());
         edge(network, from).add_sender(sender, carries, classes, at_receiver, personality.clone());
-        edge(network, to).add_receiver(Receiver::new(receiving), at_sender, personality.clone());
+        edge(network, to).add_receiver(receiver, at_sender, personality.clone());
         joined.push((circuit.name.clone(), at_sender));
     }
     Ok(joined)

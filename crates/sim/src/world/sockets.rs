@@ -1,7 +1,7 @@
 //! The circuits of reliable sockets: their two ends, and what they did.
 
+use headend_engine::circuit::Sender;
 use headend_engine::circuit::reliable::{Circuit, Gate, Opening as Opens, Ring};
-use headend_engine::circuit::{Receiver, Sender};
 use headend_engine::rng::Rng;
 use headend_engine::tcp::connection::{Connection, End};
 use headend_engine::tcp::personality::Personality;
@@ -21,8 +21,12 @@ pub(super) fn gates(
     ports: [u16; 2],
     rng: &mut Rng,
 ) -> [Box<Gated>; 2] {
-    let circuit =
-        Circuit { tcp: (*socket.tcp.personality).clone(), controls: socket.controls as usize, vmss: socket.vmss };
+    let circuit = Circuit {
+        tcp: (*socket.tcp.personality).clone(),
+        controls: socket.controls as usize,
+        vmss: socket.vmss,
+        copies: socket.copies,
+    };
     let personality = circuit.personality();
     let mut connections = |opening, phase| {
         let mut isn = || rng.bits() as u32;
@@ -44,7 +48,7 @@ pub(super) fn gates(
     };
     [
         gate(Ring::Ours, Some(circuit.sender(sending)), None, 0),
-        gate(Ring::Theirs, None, Some(Receiver::new(receiving)), 1),
+        gate(Ring::Theirs, None, Some(circuit.receiver(receiving)), 1),
     ]
 }
 

@@ -51,7 +51,7 @@ struct Net {
 fn circuit(controls: usize, vmss: u64) -> Circuit {
     let bsd = Personality::bsd_reno_1996();
     let tcp = Personality { timestamps: true, initial_ssthresh_segments: Some(20), ..bsd };
-    Circuit { tcp, controls, vmss: Bytes::new(vmss) }
+    Circuit { tcp, controls, vmss: Bytes::new(vmss), copies: 0 }
 }
 
 /// Its acknowledgements are not delayed for longer than the data TCP's timer waits.
@@ -231,6 +231,36 @@ fn lost_data_do_not_slow_the_circuit_down_and_a_lost_header_does() {
     assert!(window.get() <= windows[0].get() * 6 / 10, "{window} after one header was lost, and {} before", windows[0]);
 }
 
+#[test]
+fn a_header_with_a_copy_is_lost_if_both_are_and_its_copy_means_nothing_to_the_tcp() {
+    let twice = Circuit { copies: 1, ..circuit(1, 1_500) };
+    let [mut copied, mut plain] =
+        [&twice, &circuit(1, 1_500)].map(|circuit| Net::new(&host(), circuit, [3_000_000, 0]));
+    let window = |net: &Net| net.sides[0].socket.gate().sends().expect("it sends").window();
+    for net in [&mut copied, &mut plain] {
+        net.run(Time::ZERO, at_ms(400));
+    }
+    assert_eq!(window(&copied), window(&plain), "a copy is not acknowledged");
+    let counters = copied.sides[0].socket.gate().sends().expect("it sends").counters();
+    assert_eq!(counters.copies, counters.headers);
+    let before = window(&copied);
+    copied.lost_headers = 1;
+    copied.run(at_ms(400), at_ms(430));
+    assert!(window(&copied) >= before, "its copy arrived");
+    copied.lost_headers = 2;
+    copied.run(at_ms(430), at_ms(460));
+    assert!(window(&copied).get() <= before.get() * 6 / 10, "both were lost");
+}
+
+#[test]
+#[should_panic(expected = "by its timestamp")]
+fn copies_of_headers_without_timestamps_are_refused() {
+    let base = circuit(1, 1_500);
+    let tcp = Personality { timestamps: false, ..base.tcp.clone() };
+    let copied = Circuit { copies: 1, tcp, ..base };
+    let _ = copied.sender(copied.connections(Opening::Connect, &mut || 7, Duration::ZERO));
+}
+
 /// Times at which the segment that begins at `start` left.
 fn departures(net: &Net, start: u64) -> Vec<u64> {
     let sent = net.sides[0].sent.iter().filter(|sent| sent.1 == start);
@@ -336,12 +366,14 @@ proptest! {
         sizes in (1_u64..200_000, 0_u64..60_000),
         controls in 1_usize..4,
         vmss in prop::sample::select(vec![536_u64, 1_500, 4_500, 9_000]),
+        copies in 0_u32..3,
         timestamps in any::<bool>(),
         percent in 0_u32..40,
         dice in vec(0_u32..100, 0..2_000),
     ) {
         let tcp = Personality { timestamps, ..host() };
-        let mut net = Net::new(&tcp, &circuit(controls, vmss), [sizes.0, sizes.1]);
+        let circuit = Circuit { copies, ..circuit(controls, vmss) };
+        let mut net = Net::new(&tcp, &circuit, [sizes.0, sizes.1]);
         net.losses = dice.iter().map(|die| *die < percent).collect();
         net.run(Time::ZERO, at_ms(360_000_000));
         let faults = net.sides.each_ref().map(|side| side.socket.data().fault());

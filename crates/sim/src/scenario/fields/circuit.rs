@@ -4,6 +4,15 @@ use super::Absent::{Follows, Is, Required};
 use super::{Field, HOUR_NS, Kind, Shape, field};
 use crate::scenario::tcp;
 
+/// Of headers: of trunks as of sockets.
+pub(super) const COPIES: Field = field(
+    "copies",
+    Kind::Count { min: 0, max: 8 },
+    Is("0"),
+    "How many copies follow each header packet, which is lost only if all of them are (section 4.9). The control TCPs must \
+     have timestamps.",
+);
+
 /// A circuit of TCP decoupling.
 pub static CIRCUIT: Shape = Shape { name: "circuit", tag: None, fields: || CIRCUIT_FIELDS };
 const CIRCUIT_FIELDS: &[Field] = &[
@@ -22,6 +31,7 @@ const CIRCUIT_FIELDS: &[Field] = &[
     ),
     field("controls", Kind::Count { min: 1, max: 1_000 }, Is("1"), "How many control TCPs there are."),
     field("vmss", Kind::Size { min: 64, max: 60_000 }, Is("1500B"), "Bytes of users' packets for each header packet."),
+    COPIES,
     field(
         "gmb",
         Kind::Rate,

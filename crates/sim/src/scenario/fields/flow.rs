@@ -1,6 +1,7 @@
 //! The table of a flow.
 
 use super::Absent::{Follows, Is, Required};
+use super::circuit::COPIES;
 use super::{DURATION_NS_MAX, FLOWS_MAX, Field, HOUR_NS, Kind, SIZE_BYTES_MAX, Shape, field, field_of};
 use crate::scenario::tcp;
 
@@ -220,6 +221,7 @@ pub static SOCKET: Shape = Shape { name: "socket", tag: None, fields: || SOCKET_
 const SOCKET_FIELDS: &[Field] = &[
     field("controls", Kind::Count { min: 1, max: 100 }, Is("1"), "How many control TCPs there are."),
     field("vmss", Kind::Size { min: 64, max: 60_000 }, Is("1500B"), "Bytes of data packets for each header packet."),
+    COPIES,
     field("personality", Kind::Personality, Is("linux"), "The control TCPs, by name."),
     field(
         "tcp",

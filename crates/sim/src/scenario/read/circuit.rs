@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{Names, Reader, Section};
 use crate::scenario::error::Problem;
-use crate::scenario::model::{Circuit, Flow, Node, NodeKind, QueueSpec, TunnelDrops};
+use crate::scenario::fields::SOCKET;
+use crate::scenario::model::{Circuit, Flow, Node, NodeKind, QueueSpec, Socket, Tcp, TunnelDrops};
 use crate::scenario::setting::Setting;
 
 /// Where a name leads that is not known.
@@ -32,6 +33,7 @@ fn circuit(
     let queue = section.setting("queue").queue();
     let carried = section.has("flows").then(|| listed("flows", section.setting("flows"), section, flows));
     let classes = classes(section, carried.as_deref(), flows);
+    let tcp = reader.tcp(section);
     Circuit {
         name: name.to_owned(),
         from,
@@ -39,13 +41,41 @@ fn circuit(
         flows: carried,
         controls: u32::try_from(section.setting("controls").count()).expect("the field's range fits 32 bits"),
         vmss: section.setting("vmss").size(),
+        copies: copies(section, &tcp),
         gmb: section.has("gmb").then(|| section.setting("gmb").rate()),
-        tcp: reader.tcp(section),
+        tcp,
         queue,
         drops: drops(section, queue),
         weights: weights(section, classes.len()),
         classes,
     }
+}
+
+/// The circuit of a flow's socket.
+pub(super) fn socket(reader: &Reader<'_>, flow: &Section<'_>) -> Socket {
+    if !flow.setting("via").text().is_empty() {
+        let text = "a socket joins `from` and `to`, and the flow goes `via` a proxy, which would end it".to_owned();
+        flow.wrong("socket", flow.place_of("socket"), Problem::Contradiction(text));
+    }
+    let section = flow.table_under("socket", &SOCKET);
+    let tcp = reader.tcp(&section);
+    Socket {
+        controls: u32::try_from(section.setting("controls").count()).expect("the field's range fits 32 bits"),
+        vmss: section.setting("vmss").size(),
+        copies: copies(&section, &tcp),
+        tcp,
+    }
+}
+
+/// How many copies follow each header of control TCPs like this one.
+fn copies(section: &Section<'_>, tcp: &Tcp) -> u32 {
+    let copies = u32::try_from(section.setting("copies").count()).expect("the field's range fits 32 bits");
+    if copies > 0 && !tcp.personality.timestamps {
+        let text =
+            "copies need control TCPs with `timestamps`, by which a copy is told from a header sent again".to_owned();
+        section.wrong("copies", section.place_of("copies"), Problem::Contradiction(text));
+    }
+    copies
 }
 
 fn router(field: &str, section: &Section<'_>, names: &Names<'_>, nodes: &[Node]) -> usize {

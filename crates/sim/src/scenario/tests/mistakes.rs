@@ -369,6 +369,9 @@ fn requests_and_datagrams_have_their_own_fields_and_no_others() {
 fn a_socket_joins_two_hosts_of_a_transfer_that_one_of_them_sends() {
     let datagrams = trunk_messages(&[("flows.user1.socket", "{}")]);
     assert!(datagrams.contains("flows.user1.socket: only for a flow with kind"), "{datagrams}");
+    let silent = r#"{ kind = "bulk", from = "a", to = "g", socket = { copies = 1, tcp = { timestamps = false } } }"#;
+    let silent = trunk_messages(&[("flows.user1", silent)]);
+    assert!(silent.contains("flows.user1.socket.copies: copies need control TCPs with `timestamps`"), "{silent}");
     let bulk = r#"{ kind = "bulk", from = "a", to = "g", socket = { vmss = "9B" } }"#;
     assert!(trunk_messages(&[("flows.user1", bulk)]).contains("flows.user1.socket.vmss"));
     let proxied = "[nodes.a]\n[nodes.b]\n[nodes.p]\nkind = \"proxy\"\nlocal_link = \"ap\"\n[links.ap]\nbetween = [\"a\", \"p\"]\n\
