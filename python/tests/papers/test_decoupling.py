@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from headend.papers.decoupling import equations, friendly, lossless, protection, ring, trunks, web
+from headend.papers.decoupling import equations, friendly, legacy, lossless, migration, protection, ring, trunks, web
 from headend.papers.runner import Runner
 
 SHORT = {"duration": "30s"}
@@ -133,3 +133,44 @@ def test_a_header_has_a_tcp_s_chance_where_headers_are_dropped_first_and_a_worse
     assert first.header_loss == pytest.approx(first.reno_loss, rel=0.3)
     assert tail.header_loss > 3 * tail.reno_loss
     assert tail.share[0] < 0.3
+
+
+def test_a_site_alone_in_a_trunk_gets_little_and_public_trunks_give_it_its_share():
+    runner = Runner(paper="decoupling")
+    alone, public = (
+        runner.tables(migration.public_scenario(case), {"duration": "100s"}, "test", 1)
+        for case in (migration.ALONE, "1500")
+    )
+    assert migration.over_fair(alone, "site1")[0] < 0.4
+    assert migration.over_fair(public, "site1")[0] == pytest.approx(1, abs=0.2)
+    thirds = [migration.over_fair(public, site)[0] for site in migration.SITES]
+    assert sum(thirds) == pytest.approx(3), "of three thirds"
+
+
+def test_trunks_lose_headers_alike_through_red_and_not_through_a_fifo():
+    runner = Runner(paper="decoupling")
+    ratios = []
+    for queue in ("RED", "FIFO, 50 packets"):
+        result = runner.tables(legacy.legacy_scenario(queue, "(a)"), {"duration": "100s"}, "test", 1)
+        first, second = (legacy.header_loss(result, trunk)[0] for trunk in trunks.TRUNKS)
+        ratios.append(second / first)
+        assert trunks.core(result, "dropped_user")[0] > 0, "these routers take data for what it is not"
+    assert 0.7 < ratios[0] < 1.4
+    assert ratios[1] > 1.5
+
+
+def test_a_case_with_legacy_routers_has_none_that_drops_headers_first():
+    case = next(case for case in legacy.LEGACY_PROTECTION.cases if case.legacy == "RED")
+    network = case.scenario()
+    assert case.trunks
+    assert network["circuits"]
+    models = {link["queue"]["model"] for link in network["links"].values() if "model" in link.get("queue", "")}
+    assert models == {"red"}
+
+
+def test_a_tcp_that_routers_do_not_count_as_headers_gets_several_times_what_a_control_tcp_gets():
+    runner = Runner(paper="decoupling")
+    data, header = (migration.run_mixed(runner, "test", 1, unmarked, 2) for unmarked in migration.UNMARKED)
+    assert migration.each_over_control(data, 2)[0] > 2
+    assert migration.each_over_control(header, 2)[0] == pytest.approx(1, abs=0.2)
+    assert header.user_loss == 0 < data.user_loss

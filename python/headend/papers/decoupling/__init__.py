@@ -1,6 +1,17 @@
 """S.-Y. Wang, "Decoupling Control From Data for TCP Congestion Control", PhD thesis, 1999."""
 
-from headend.papers.decoupling import equations, friendly, lossless, media, ring, sockets, trunks, web
+from headend.papers.decoupling import (
+    equations,
+    friendly,
+    legacy,
+    lossless,
+    media,
+    migration,
+    ring,
+    sockets,
+    trunks,
+    web,
+)
 from headend.papers.figure import Study
 
 TITLE = "Decoupling Control From Data for TCP Congestion Control"
@@ -14,6 +25,9 @@ FIGURES: tuple[Study, ...] = (
     web.TT2,
     *ring.FIGURES,
     lossless.LOSSLESS,
+    migration.PUBLIC,
+    *legacy.FIGURES,
+    migration.MIXED,
     friendly.FRIENDLY,
     equations.EQUATIONS,
     *sockets.FIGURES,

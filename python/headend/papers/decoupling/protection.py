@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,6 +61,15 @@ PROPERTIES: Mapping[str, Callable[[Scenario], None]] = {
 }
 """What the testbed may have had that the scenarios have not."""
 
+_RED = {"model": "red", "min": 20, "max": 60, "max_chance": "10%", "buffer": "200 packets"}
+LEGACY: Mapping[str, Any] = {
+    "RED": _RED,
+    "RED, counts bytes": {**_RED, "counts": "bytes"},
+    "FIFO, 50 packets": "50 packets",
+    "FIFO, 75 KB": "75KB",
+}
+"""Queues of routers that do not know headers."""
+
 TESTBED = ("answer", "processor")
 """Those without which its numbers do not come about, see `ring.TESTBED_TABLE`."""
 
@@ -77,6 +87,8 @@ class Case:
     properties: tuple[str, ...] = ()
     """Of the testbed, by name."""
     file: str = "tt3"
+    legacy: str = ""
+    """What the routers of the trunks have instead of a queue that drops headers first."""
 
     def scenario(self) -> Scenario:
         """The network with these flows. Without trunks its routers are of the usual kind."""
@@ -88,10 +100,10 @@ class Case:
             circuit["drops"] = self.drops
         for name, count in self.counts:
             network["flows"][name]["count"] = count
-        if not self.trunks:
+        if self.legacy or not self.trunks:
             for link in network["links"].values():
                 if "model" in link.get("queue", ""):
-                    link["queue"] = "50 packets"
+                    link["queue"] = LEGACY[self.legacy] if self.legacy else "50 packets"
         for name in self.properties:
             PROPERTIES[name](network)
         return network
@@ -149,7 +161,7 @@ class ProtectionTable:
     def run(self, runner: Runner, case: Case, runs: int) -> Result:
         """A case, run once for all tables that have it."""
         label = f"{self.id}: {case.name}"
-        key = (case.file, case.flows, case.trunks, case.counts, case.drops, case.properties, runs)
+        key = (dataclasses.replace(case, name=""), runs)
         return runner.once(key, lambda: runner.tables(case.scenario(), {}, label, runs))
 
 
