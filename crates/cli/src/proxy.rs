@@ -378,6 +378,9 @@ fn report(proxy: &Proxy) {
     if let Some(address) = proxy.admin().and_then(|socket| socket.local_addr().ok()) {
         eprintln!("to look at: http://{address}/");
     }
+    if let Some(warning) = proxy.warning() {
+        eprintln!("{warning}");
+    }
 }
 
 fn read(arguments: &Arguments) -> Result<Config, Failure> {

@@ -119,6 +119,39 @@ fn heads_of_requests_take_memory_of_all_and_wait_when_there_is_none() {
 }
 
 #[test]
+fn while_tcp_has_too_much_of_the_kernel_s_memory_buffers_are_small_and_every_byte_arrives() {
+    let mut proxy = Proxy::start(&format!("{ADMIN}[limits]\nsocket_memory = \"1B\"\n"));
+    let address = admin(&mut proxy);
+    let (mut server, mut client) = server_and_client(&proxy, Tongue::Connect);
+    // Somebody who takes nothing: whatever waits for it is more than that.
+    let (mut full, _stalled) = server_and_client(&proxy, Tongue::Connect);
+    full.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    assert!(full.write_all(&vec![7; 256 << 20]).is_err(), "nobody reads it");
+    proxy.says("the proxy's socket buffers are cut, now to 16384 bytes each");
+    let cut = status_when(address, "", |status| status["sockets"]["buffer_limit_bytes"] == 16_384);
+    assert_eq!(cut["sockets"]["limit_bytes"], 1);
+    for tongue in [Tongue::Connect, Tongue::Forward] {
+        let bytes = noise(7, 3_000_000);
+        let sent = bytes.clone();
+        let sender = thread::spawn(move || server.write_all(&sent).map(|()| drop(server)));
+        assert!(rest_of(&mut client) == bytes, "{tongue:?}");
+        sender.join().unwrap().unwrap();
+        (server, client) = server_and_client(&proxy, Tongue::Forward);
+    }
+    proxy.edit(|text| text.replace("\"1B\"", "\"1TB\""));
+    proxy.signal("HUP");
+    proxy.says("TCP has enough of the kernel's memory again");
+    status_when(address, "", |status| status["sockets"]["buffer_limit_bytes"] == 0);
+    drop((server, client));
+}
+
+#[test]
+fn buffers_that_may_take_too_much_of_the_kernel_s_memory_are_told_of_at_the_start() {
+    let mut proxy = Proxy::start("[local]\nsend_buffer = \"1MB\"\n[limits]\nsocket_memory = \"100MB\"\n");
+    proxy.says("may take 16384000000 bytes of the kernel's memory, and socket_memory is 100000000");
+}
+
+#[test]
 fn with_users_nobody_is_served_who_does_not_say_who_it_is() {
     let place = TempDir::new().unwrap();
     let path = place.path().join("users");

@@ -20,6 +20,11 @@ pub use memory::Memory;
 pub(crate) const TCP_RTO_MAX_MS: libc::c_int = 44;
 pub(crate) const TCP_RTO_MIN_US: libc::c_int = 45;
 pub(crate) const TCP_DELACK_MAX_US: libc::c_int = 46;
+/// asm-generic/socket.h: which buffers have a size that was asked for, and grow no more by themselves; and its bits
+/// (linux/socket.h).
+pub(crate) const SO_BUF_LOCK: libc::c_int = 72;
+pub(crate) const SEND_BUFFER_LOCK: libc::c_int = 1;
+pub(crate) const RECEIVE_BUFFER_LOCK: libc::c_int = 2;
 /// asm-generic/sockios.h
 const SIOCATMARK: libc::Ioctl = 0x8905;
 

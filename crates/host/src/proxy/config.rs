@@ -112,6 +112,9 @@ pub struct Limits {
     pub memory_per_connection: Bytes,
     /// Of all connections together.
     pub memory: Bytes,
+    /// Most bytes that TCP may have of the kernel's memory, on the whole machine, before the proxy's socket buffers are cut;
+    /// `None` for what goes with the machine's settings.
+    pub socket_memory: Option<Bytes>,
     /// Most bytes of a request's head.
     pub header: Bytes,
     /// From accepting a connection until its request is complete.
@@ -162,6 +165,7 @@ impl Default for Limits {
             connections_per_client: 1_024,
             memory_per_connection: Bytes::new(256_000),
             memory: Bytes::new(256_000_000),
+            socket_memory: None,
             header: Bytes::new(16_384),
             handshake: Duration::from_secs(10),
             connect: Duration::from_secs(30),

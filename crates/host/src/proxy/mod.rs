@@ -10,6 +10,7 @@
 //! | `wire` | two sockets joined: the engine's relay decides, bytes move |
 //! | `rules` | what the kernel is told so that connections of others come to a transparent listener |
 //! | `wire/held` `spool` | bytes that the other side has not taken yet, in memory and in files |
+//! | `shortage` | buffers cut when the kernel's memory for TCP is short |
 //! | `books` `log` | what is going on, for whoever asks; a line for each connection |
 
 pub mod access;
@@ -23,6 +24,7 @@ mod log;
 mod lookups;
 pub mod rules;
 mod session;
+mod shortage;
 pub mod side;
 mod spool;
 pub mod users;
@@ -172,6 +174,7 @@ impl Proxy {
         });
         let workers: Result<Vec<Worker>, Error> =
             (0..config.workers.get()).map(|index| Worker::start(index, shared.clone())).collect();
+        shortage::watch(&shared)?;
         let next = open.len() as u64;
         let proxy = Proxy { shared, workers: workers?, open, admin, door, owner, next, first };
         proxy.accept_from(proxy.shares(&proxy.open)?);
@@ -219,6 +222,11 @@ impl Proxy {
         // Accepted connections are like the socket that they came to, which was told while more was allowed.
         let local = self.open.first().map(|open| rules.config.local.grants_of(&open.socket));
         [local.unwrap_or_else(|| rules.config.local.grants()), rules.config.remote.grants()]
+    }
+
+    /// What of it may not go well, in words.
+    pub fn warning(&self) -> Option<String> {
+        shortage::warning(&self.config())
     }
 
     /// What is going on.

@@ -178,6 +178,24 @@ fn of_proxy(books: &Books, facts: &Facts, sampler: &Sampler) -> Vec<Metric> {
         ),
         gauge("memory", "Memory in which data waits", bytes(), books.memory.taken()),
         gauge("memory_limit", "Memory in which data may wait", bytes(), books.memory.bound()),
+        gauge(
+            "socket_memory",
+            "Memory of the kernel's that TCP has on the whole machine",
+            bytes(),
+            books.sockets.taken(),
+        ),
+        gauge(
+            "socket_memory_limit",
+            "What it may have before the proxy's socket buffers are cut",
+            bytes(),
+            books.sockets.bound(),
+        ),
+        gauge(
+            "socket_buffer_limit",
+            "What each socket buffer of the proxy is cut to; 0 while the kernel sizes them",
+            bytes(),
+            books.buffer_bound.load(Relaxed),
+        ),
         gauge("spool", "Data that waits in files", bytes(), books.spool.taken()),
         gauge("spool_limit", "Data that may wait in files", bytes(), books.spool.bound()),
         counter(

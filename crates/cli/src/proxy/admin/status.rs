@@ -88,6 +88,11 @@ pub(super) fn answer(question: &Question, books: &Books, facts: &Facts, sampler:
             "failed": books.failed.load(Relaxed),
         },
         "memory": { "bytes": books.memory.taken(), "limit_bytes": books.memory.bound() },
+        "sockets": {
+            "memory_bytes": books.sockets.taken(),
+            "limit_bytes": books.sockets.bound(),
+            "buffer_limit_bytes": books.buffer_bound.load(Relaxed),
+        },
         "spool": {
             "bytes": books.spool.taken(),
             "limit_bytes": books.spool.bound(),
