@@ -47,7 +47,7 @@ check: test-packages native $(VENV)/.dev ## formatting, lints, types and docs wi
 	@$(MAKE) test
 
 .PHONY: bench
-bench: bench-packages native ## packages per CPU second, instructions per packet and memory per flow, beside ns-2
+bench: bench-packages native ## packages per CPU second, instructions per packet and memory per flow, beside ns-2; and a ring of trunks
 	@$(PYTHON) bench/run.py --binary $(TARGET)/release/headend --out $(OUT)/bench.json
 
 .PHONY: bench-lab
