@@ -166,7 +166,7 @@ fn a_slow_reader_holds_back_its_own_sender_and_nobody_else() {
 
 #[test]
 fn what_comes_with_the_request_goes_on_to_the_server() {
-    let proxy = Proxy::start("");
+    let mut proxy = Proxy::start_with("log = \"connections\"", "");
     let listening = Server::new();
     let mut client = TcpStream::connect(proxy.address(Tongue::Connect)).unwrap();
     let request = format!("CONNECT {} HTTP/1.1\r\n\r\nearly", listening.address());
@@ -178,6 +178,8 @@ fn what_comes_with_the_request_goes_on_to_the_server() {
     server.write_all(b"late").unwrap();
     drop(server);
     assert_eq!(rest_of(&mut client), b"HTTP/1.1 200 Connection established\r\n\r\nlate");
+    let line = proxy.says("end=closed");
+    assert!(line.contains(" up_bytes=5 down_bytes=4 "), "{line}");
 }
 
 #[test]

@@ -158,8 +158,9 @@ fn with_users_nobody_is_served_who_does_not_say_who_it_is() {
     fs::write(&path, "ann:secret\n").unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     let users = format!("users = {path:?}\n");
-    let proxy = Proxy::start_edited(|text| {
-        text.replace("way = \"http\"\n", &format!("way = \"http\"\n{users}"))
+    let mut proxy = Proxy::start_edited(|text| {
+        format!("log = \"connections\"\n{text}")
+            .replace("way = \"http\"\n", &format!("way = \"http\"\n{users}"))
             .replace("way = \"socks5\"\n", &format!("way = \"socks5\"\n{users}"))
     });
     let listening = Server::new();
@@ -177,6 +178,10 @@ fn with_users_nobody_is_served_who_does_not_say_who_it_is() {
         }
         let answer = String::from_utf8(rest_of(&mut client)).unwrap();
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{field}: {answer}");
+        drop(client);
+        let line = proxy.says("way=http");
+        assert_eq!(line.contains(" user=ann "), !field.is_empty(), "{line}");
+        assert_eq!(line.contains("end=refused"), status == "407 ", "{line}");
     }
     let mut client = connected(proxy.address(Tongue::Socks5));
     client.write_all(&[5, 1, 0]).unwrap();

@@ -86,11 +86,13 @@ pub struct Flow {
     pub client: SocketAddr,
     /// The client for whom that one said, in a PROXY header, that it speaks.
     pub behind: OnceLock<SocketAddr>,
+    /// Who it said that it is, right or wrong, where somebody had to.
+    pub user: OnceLock<String>,
     /// Where it wants to go.
     pub destination: OnceLock<String>,
     /// Where it got.
     pub server: OnceLock<SocketAddr>,
-    /// Bytes of payload read, by the side that they came from.
+    /// Bytes of payload read, by the side that they came from: of a client's request, what goes on to the server.
     pub read: [AtomicU64; 2],
     /// Bytes written, by the side that took them.
     pub written: [AtomicU64; 2],
@@ -180,6 +182,12 @@ impl Books {
         *lock(&self.spool_error) = Some(error.to_string());
     }
 
+    /// Counts bytes of payload that came from `side`.
+    pub(crate) fn has_read(&self, flow: &Flow, side: Side, bytes: u64) {
+        flow.read[side as usize].fetch_add(bytes, Ordering::Relaxed);
+        self.read[side as usize].fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// How many are open now.
     pub fn open(&self) -> usize {
         lock(&self.flows).len()
@@ -194,6 +202,7 @@ impl Books {
             way,
             client,
             behind: OnceLock::new(),
+            user: OnceLock::new(),
             destination: OnceLock::new(),
             server: OnceLock::new(),
             read: Default::default(),

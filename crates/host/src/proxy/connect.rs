@@ -271,6 +271,38 @@ mod tests {
         assert_eq!(interleave(resolved.clone()), resolved);
     }
 
+    #[tokio::test]
+    async fn an_address_that_does_not_answer_holds_up_no_connection_that_another_one_takes() {
+        // Nobody accepts, and there is room for nobody: the kernel leaves whoever comes then without an answer.
+        let silent = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        silent.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        silent.listen(0).unwrap();
+        let silent_address = silent.local_addr().unwrap().as_socket().unwrap();
+        let attempt = || std::net::TcpStream::connect_timeout(&silent_address, Duration::from_millis(200));
+        let waiting: Vec<_> = std::iter::from_fn(|| attempt().ok()).take(100).collect();
+        assert!(waiting.len() < 100, "it is full");
+        let listening = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listening.local_addr().unwrap();
+        let (side, lookups) = (Side::default(), Lookups::new());
+        let route = Route {
+            side: &side,
+            source: None,
+            lookups: &lookups,
+            client: address.ip(),
+            check: &|_: SocketAddr| Ok(()),
+        };
+        let to = Destination::from(address);
+        let both = [silent_address, address];
+        // No patience of its own: without the second attempt it would wait for minutes.
+        let patient = tokio::time::timeout(Duration::from_secs(30), route.race(&to, &both));
+        let stream = patient.await.expect("the second is tried meanwhile").unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), address);
+        // One that refuses is followed at once, and the last failure is told.
+        drop(listening);
+        let failed = route.race(&to, &[address, address]).await.unwrap_err();
+        assert_eq!(failed.kind, Kind::Refused);
+    }
+
     #[test]
     fn who_is_refused_a_name_does_not_learn_its_address() {
         let denied = |to: &str| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::books::Books;
+use super::books::{Books, Flow};
 use super::config::{Listener, Way};
 use super::inbound::http::{self, Body, Head, Refusal, Status};
 use super::inbound::proxy_protocol::{Connection, Header};
@@ -17,6 +17,8 @@ use super::inbound::{Credentials, Destination};
 
 /// So much every client may say, whatever else waits: most requests are shorter, and readers that stall keep out nobody.
 const OWN_BYTES: usize = 1_024;
+/// Of a user's name, in the books: RFC 1929 has no longer ones.
+const USER_BYTES_MAX: usize = 255;
 /// Until memory that was all taken is asked for again.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -24,6 +26,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Client<'a> {
     pub(crate) stream: &'a mut TcpStream,
     pub(crate) listener: &'a Listener,
+    pub(crate) flow: &'a Flow,
     pub(crate) header_bytes_max: usize,
     /// What has arrived and was not consumed.
     pub(crate) bytes: Vec<u8>,
@@ -174,7 +177,11 @@ impl Client<'_> {
     fn is_known(&self, credentials: Option<&Credentials>) -> bool {
         match (&self.listener.users, credentials) {
             (None, _) => true,
-            (Some(users), Some(credentials)) => users.know(credentials),
+            (Some(users), Some(credentials)) => {
+                let user = &credentials.user[..credentials.user.len().min(USER_BYTES_MAX)];
+                let _ = self.flow.user.set(String::from_utf8_lossy(user).into_owned());
+                users.know(credentials)
+            }
             (Some(_), None) => false,
         }
     }

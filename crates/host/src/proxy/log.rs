@@ -46,6 +46,9 @@ impl Closed {
         if let Some(behind) = flow.behind.get() {
             fields.push(("behind", Value::Text(behind.to_string())));
         }
+        if let Some(user) = flow.user.get() {
+            fields.push(("user", Value::Text(user.clone())));
+        }
         if let Some(destination) = flow.destination.get() {
             fields.push(("destination", Value::Text(destination.clone())));
         }

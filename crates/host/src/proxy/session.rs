@@ -126,6 +126,7 @@ impl Session {
                 wire.preload(Side::Remote, &connection.header(version));
             }
             wire.preload(Side::Remote, &request.first);
+            self.shared.books.has_read(flow, Side::Local, request.first.len() as u64);
             wire.allow(request.allowance);
             drop(request);
             wire.run(limits.idle).await
@@ -203,7 +204,8 @@ impl Session {
         let mut original = stream.local_addr()?;
         let header_bytes_max = usize::try_from(self.config.limits.header.get()).unwrap_or(usize::MAX);
         let room = Room::new(&self.shared.books);
-        let mut reader = Client { stream, listener: &self.listener, header_bytes_max, bytes: Vec::new(), room };
+        let (listener, flow) = (&*self.listener, &*page.flow);
+        let mut reader = Client { stream, listener, flow, header_bytes_max, bytes: Vec::new(), room };
         if !self.listener.proxy_senders.is_empty() {
             if !self.listener.proxy_senders.contains(client.ip()) {
                 return Err(Refused::Silent("it is not among the senders of PROXY headers".to_owned()));

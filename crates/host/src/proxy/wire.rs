@@ -317,8 +317,7 @@ impl<'a> Wire<'a> {
         self.moved_bytes += read;
         let leg = &mut self.legs[from as usize];
         leg.allowance = leg.allowance.map(|left| left - read as u64);
-        self.flow.read[from as usize].fetch_add(read as u64, Ordering::Relaxed);
-        self.books.read[from as usize].fetch_add(read as u64, Ordering::Relaxed);
+        self.books.has_read(self.flow, from, read as u64);
     }
 
     /// Offers fresh bytes if that is what the relay wants, and keeps what is not taken. True if the action is done by that.

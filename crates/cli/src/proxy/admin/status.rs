@@ -167,6 +167,8 @@ fn connection(flow: &Flow, books: &Books, sampler: &Sampler) -> Value {
         "age_s": flow.began.elapsed().as_secs_f64(),
         "way": flow.way,
         "client": flow.client.to_string(),
+        "behind": flow.behind.get().map(ToString::to_string),
+        "user": flow.user.get(),
         "destination": flow.destination.get(),
         "server": flow.server.get().map(ToString::to_string),
         "local": side(Side::Local),
