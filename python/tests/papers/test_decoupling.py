@@ -34,6 +34,24 @@ def test_a_trunk_sends_its_guarantee_in_every_second_and_what_it_sends_arrives(r
         assert received.sum() == pytest.approx(sent.sum(), rel=0.04), "but for headers and what waits"
 
 
+def test_a_trunk_of_one_control_tcp_varies_more_than_one_of_four(result):
+    one = Runner(paper="decoupling").tables(trunks.SCENARIO, {**SHORT, **trunks.ONE_CONTROL}, "test", 2)
+    for user in trunks.USERS:
+        assert trunks.deviation(one, user) > 1.3 * trunks.deviation(result, user)
+
+
+def test_headers_take_what_a_vmss_says_and_none_where_bandwidth_is_guaranteed():
+    runner = Runner(paper="decoupling")
+    alone, half, larger = (
+        runner.tables(trunks.SCENARIO, {**settings, **SHORT}, "test", 1)
+        for settings in (trunks.ALONE, trunks.HALF, trunks.LARGER)
+    )
+    assert trunks.header_share(alone)[0] == pytest.approx(100 * 52 / 1500, rel=0.02)
+    assert trunks.header_share(half)[0] == pytest.approx(50 * 52 / 1500, rel=0.05)
+    assert trunks.header_share(larger)[0] == pytest.approx(100 * 52 / 6000, rel=0.02)
+    assert trunks.acknowledgement_share(alone)[0] < 0.6 * trunks.header_share(alone)[0]
+
+
 def test_a_result_without_intervals_or_circuits_is_refused(result):
     bare = dataclasses.replace(result, intervals=None, circuits=None)
     with pytest.raises(ValueError, match="no interval"):
