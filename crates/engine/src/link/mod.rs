@@ -3,6 +3,7 @@
 //! A packet waits in the queue, is served for as long as its length takes, may be lost on the medium (after it has used
 //! its share of it), and arrives a propagation delay later.
 
+pub mod compression;
 pub mod loss;
 pub mod queue;
 pub mod service;
@@ -17,6 +18,7 @@ use crate::room;
 use crate::time::{Duration, Time};
 use crate::units::Bytes;
 
+use compression::Compression;
 use loss::Loss;
 use queue::Queue;
 use service::{Constant, Service};
@@ -39,6 +41,8 @@ pub struct Link {
     serving: Option<InService>,
     propagation: Duration,
     loss: Option<Box<dyn Loss>>,
+    /// What headers of control TCPs become on the line.
+    compression: Option<Box<Compression>>,
     /// The service, if it is of the simplest kind: asked here, without a call.
     constant: Option<Constant>,
     stats: Stats,
@@ -125,12 +129,18 @@ impl Link {
             serving: None,
             propagation,
             loss,
+            compression: None,
             constant: service.as_constant(),
             stats: Stats::default(),
             service,
             queue,
             discards: None,
         }
+    }
+
+    /// Compresses the headers of control TCPs while they are on the line. Queue and counters know them as they are outside.
+    pub fn with_compression(self, compression: Compression) -> Link {
+        Link { compression: Some(Box::new(compression)), ..self }
     }
 
     /// Keeps a record from now on of every packet that does not get through.
@@ -225,9 +235,10 @@ impl Link {
         {
             let (_, packet) = self.line.pop_back().expect("the packet in service is the last on the line");
             self.note_first();
-            self.stats.lost += 1;
-            self.stats.lost_bytes += len.get();
-            self.discard(finish, true, packet);
+            if let Some(compression) = &mut self.compression {
+                compression.lost(&packet);
+            }
+            self.lose(finish, packet);
         }
         if self.queued > 0 {
             self.account(finish);
@@ -238,17 +249,28 @@ impl Link {
         }
     }
 
+    /// The medium loses a packet, or the far end cannot make it out.
+    fn lose(&mut self, time: Time, packet: Packet) {
+        self.stats.lost += 1;
+        self.stats.lost_bytes += u64::from(packet.len);
+        self.discard(time, true, packet);
+    }
+
     /// Starts a service, and counts it whole.
     #[inline]
     fn serve(&mut self, start: Time, entered: Time, packet: &Packet) {
+        let len = match &mut self.compression {
+            None => packet.len(),
+            Some(compression) => compression.send(packet),
+        };
         let finish = match &mut self.constant {
-            Some(constant) => constant.finish(start, packet.len()),
-            None => self.service.finish(start, packet.len()),
+            Some(constant) => constant.finish(start, len),
+            None => self.service.finish(start, len),
         };
         self.stats.busy += finish - start;
         self.stats.served += 1;
         self.stats.sojourn += u128::from((finish - entered).as_nanos());
-        self.serving = Some(InService { entered, finish, len: packet.len() });
+        self.serving = Some(InService { entered, finish, len });
         let arrival = finish + self.propagation;
         self.next_arrival = self.next_arrival.min(arrival);
         room::for_one_more(&mut self.line);
@@ -324,9 +346,17 @@ impl Node for Link {
         } else {
             self.settle_before(now)
         }
-        if self.next_arrival <= now
+        while self.next_arrival <= now
             && let Some((_, packet)) = self.line.front()
         {
+            if let Some(compression) = &mut self.compression
+                && !compression.restores(packet)
+            {
+                let (arrival, packet) = self.line.pop_front().expect("it is the first on the line");
+                self.note_first();
+                self.lose(arrival, packet);
+                continue;
+            }
             self.stats.delivered += 1;
             self.stats.delivered_bytes += u64::from(packet.len);
             let step = Step::Send(Port(1), *packet);

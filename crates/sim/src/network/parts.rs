@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use headend_engine::cable::docsis::{Docsis, Drawing};
 use headend_engine::cable::{Cable, Capacity, Config};
 use headend_engine::link::Link;
+use headend_engine::link::compression::Compression;
 use headend_engine::link::loss::{self, Bernoulli, Bit, GilbertElliott, List, Loss};
 use headend_engine::link::queue::{DropTail, HeaderDrop, Queue, Red};
 use headend_engine::link::service::{self, Constant, Opportunities, Processing, Service};
@@ -13,7 +14,9 @@ use headend_engine::rng::Rng;
 use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
 
-use crate::scenario::{self, Direction, Discipline, DocsisChannel, LinkKind, LossSpec, QueueSpec, RateSpec, Scenario};
+use crate::scenario::{
+    self, Direction, Discipline, DocsisChannel, HeaderCompression, LinkKind, LossSpec, QueueSpec, RateSpec, Scenario,
+};
 
 /// One direction of a plain link; its losses draw under `loss_name`.
 pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queue_name: &str) -> Link {
@@ -33,7 +36,12 @@ pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queu
         let rng = Rng::named(seed, &format!("{queue_name}/processing"));
         service = Box::new(Processing::new(service, direction.processing, rng));
     }
-    Link::new(queue, service, loss, direction.delay)
+    let link = Link::new(queue, service, loss, direction.delay);
+    match direction.header_compression {
+        HeaderCompression::None => link,
+        HeaderCompression::Vj => link.with_compression(Compression::new(false)),
+        HeaderCompression::Twice => link.with_compression(Compression::new(true)),
+    }
 }
 
 /// What mahimahi's recordings count in.

@@ -116,6 +116,20 @@ pub struct Direction {
     pub queue: Discipline,
     /// What the medium destroys.
     pub loss: LossSpec,
+    /// What headers of control TCPs become on it.
+    pub header_compression: HeaderCompression,
+}
+
+/// What headers of control TCPs become on a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeaderCompression {
+    /// They stay as they are.
+    #[default]
+    None,
+    /// RFC 1144.
+    Vj,
+    /// The same, and the far end guesses what was lost.
+    Twice,
 }
 
 /// Two channels of a cable network, a modem with a buffer, and an Ethernet behind it.

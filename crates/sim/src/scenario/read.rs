@@ -22,7 +22,7 @@ use super::routes::Routes;
 use super::setting::Setting;
 use super::tcp;
 use super::{Scenario, Sweep};
-use medium::{loss, service};
+use medium::{compression, loss, service};
 use queue::discipline;
 
 /// Reads a document without its sweep.
@@ -398,6 +398,7 @@ impl<'a> Reader<'a> {
                     delay,
                     queue: discipline(section),
                     loss: loss(section),
+                    header_compression: compression(section.setting("header_compression")),
                 };
                 let differs = section.table_under("back", &fields::BACK);
                 let given = |field| differs.has(field).then(|| differs.setting(field));
@@ -407,6 +408,7 @@ impl<'a> Reader<'a> {
                     delay: given("delay").map_or(there.delay, |s| s.span()),
                     queue: if differs.has("queue") { discipline(&differs) } else { there.queue.clone() },
                     loss: if differs.has("loss") { loss(&differs) } else { there.loss.clone() },
+                    header_compression: given("header_compression").map_or(there.header_compression, compression),
                 };
                 LinkKind::Plain { there, back }
             }

@@ -116,6 +116,7 @@ fn fields_that_are_left_out_have_their_documented_values() {
         delay: Duration::ZERO,
         queue: Discipline::Tail(QueueSpec::Unlimited),
         loss: LossSpec::None,
+        header_compression: HeaderCompression::None,
     };
     assert_eq!(scenario.links[0].kind, LinkKind::Plain { there: expected.clone(), back: expected });
 }
@@ -125,9 +126,11 @@ fn the_other_direction_differs_only_in_what_back_says() {
     let scenario = small_with(&[
         ("links.wire.loss", "1%"),
         ("links.wire.queue", "100 packets"),
+        ("links.wire.header_compression", "twice"),
         ("links.wire.back.rate", "3Mbit/s"),
     ]);
     let LinkKind::Plain { there, back } = &scenario.links[0].kind else { panic!("a plain link") };
+    assert_eq!(there.header_compression, HeaderCompression::Twice);
     assert_eq!(*back, Direction { rate: RateSpec::Constant(Rate::mbit(3)), ..there.clone() });
     assert_eq!(there.queue, Discipline::Tail(QueueSpec::Packets(100)));
 }

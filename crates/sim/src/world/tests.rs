@@ -15,8 +15,8 @@ use super::*;
 use crate::pcapng::tests::tshark;
 use crate::results::FlowRow;
 use crate::scenario::{
-    Channel, Direction, Discipline, Flow, FlowKind, Link as LinkSpec, LinkKind, LossSpec, Node as NodeSpec, NodeKind,
-    QueueSpec, RateSpec, Scenario, Sweep,
+    Channel, Direction, Discipline, Flow, FlowKind, HeaderCompression, Link as LinkSpec, LinkKind, LossSpec,
+    Node as NodeSpec, NodeKind, QueueSpec, RateSpec, Scenario, Sweep,
 };
 use crate::trace::Traces;
 
@@ -41,6 +41,7 @@ fn direction(rate: Rate, delay_ms: u64, loss: LossSpec) -> Direction {
         delay: Duration::from_millis(delay_ms),
         queue: Discipline::Tail(QueueSpec::Unlimited),
         loss,
+        header_compression: HeaderCompression::None,
     }
 }
 

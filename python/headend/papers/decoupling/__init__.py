@@ -7,6 +7,7 @@ from headend.papers.decoupling import (
     lossless,
     media,
     migration,
+    protect,
     ring,
     sockets,
     trunks,
@@ -31,6 +32,7 @@ FIGURES: tuple[Study, ...] = (
     friendly.FRIENDLY,
     equations.EQUATIONS,
     *sockets.FIGURES,
+    *protect.FIGURES,
     *media.FIGURES,
 )
 """In the order of the thesis."""

@@ -3,6 +3,8 @@
 use super::Absent::{Follows, Is, Required};
 use super::{DELAY, Field, Kind, SIZE_BYTES_MAX, Shape, field, field_of};
 
+const COMPRESSION: Kind = Kind::Choice(|| vec!["none", "vj", "twice"]);
+
 /// A link.
 pub static LINK: Shape = Shape { name: "link", tag: Some("kind"), fields: || LINK_FIELDS };
 const PLAIN: &[&str] = &["plain"];
@@ -41,6 +43,14 @@ const LINK_FIELDS: &[Field] = &[
          table also some of what would.",
     ),
     field_of(PLAIN, "loss", Kind::Loss, Is("0%"), "Packets lost on the medium, after service."),
+    field_of(
+        PLAIN,
+        "header_compression",
+        COMPRESSION,
+        Is("none"),
+        "What headers of control TCPs become on the medium. `vj`: what changed since the one before (RFC 1144); what follows a \
+         lost one is lost as well, until one is sent again. `twice`: the far end guesses what the lost one was (section 4.9).",
+    ),
     field_of(
         PLAIN,
         "one_way",
@@ -85,6 +95,12 @@ const BACK_FIELDS: &[Field] = &[
     field("delay", DELAY, Follows("the link's `delay`"), "Propagation."),
     field("queue", Kind::Discipline, Follows("the link's `queue`"), "How much may wait for service."),
     field("loss", Kind::Loss, Follows("the link's `loss`"), "Packets lost on the medium, after service."),
+    field(
+        "header_compression",
+        COMPRESSION,
+        Follows("the link's `header_compression`"),
+        "What headers of control TCPs become on the medium.",
+    ),
 ];
 
 /// A channel of a cable link.

@@ -9,7 +9,7 @@ use super::Section;
 use crate::scenario::document::{Data, Value};
 use crate::scenario::error::Problem;
 use crate::scenario::fields::{self, Kind, STEP_TIME, STEPS_MAX};
-use crate::scenario::model::{LossSpec, RateSpec};
+use crate::scenario::model::{HeaderCompression, LossSpec, RateSpec};
 use crate::scenario::recording::{Recordings, Wrong};
 use crate::scenario::setting::Setting;
 
@@ -97,6 +97,15 @@ fn steps<T>(
         }
     }
     Some(steps.into())
+}
+
+/// The field `header_compression` of a link or direction.
+pub(super) fn compression(chosen: Setting) -> HeaderCompression {
+    match chosen.text().as_str() {
+        "vj" => HeaderCompression::Vj,
+        "twice" => HeaderCompression::Twice,
+        _ => HeaderCompression::None,
+    }
 }
 
 /// The field `loss` of a link, direction or channel: a probability, steps of it, or a table.
