@@ -327,6 +327,8 @@ def show_faults(matrix: dict[str, object]) -> None:
             print(f"  {row['name']}: {fault['name']}, {fault['count']} of seeds {fault['seeds']}: {fault['example']}")
     if matrix["failed"]:
         print(f"  repeat with: {matrix['command']}", flush=True)
+    if matrix["tcp_memory_was_full"]:
+        print("  the machine's sockets ran out of memory: then the kernel resets connections (net.ipv4.tcp_mem)")
 
 
 def cell(row: dict[str, object]) -> str:
@@ -381,12 +383,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--time-limit", default="10min", help="for each (default: 10min)")
     parser.add_argument("--page", type=Path, help="a page of the docs whose table is to be this run's")
-    parser.add_argument("--only", help="proxies whose name has this in it")
+    parser.add_argument("--only", help="proxies whose name has this in it; of the others, what --out has stays")
     options = parser.parse_args(arguments)
 
     # Ended from outside, the proxies end as well.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     matrices: dict[str, dict[str, object]] = {}
+    if options.only is not None and options.out.exists():
+        matrices = json.loads(options.out.read_text())
 
     def note(name: str, matrix: dict[str, object]) -> None:
         matrices[name] = matrix

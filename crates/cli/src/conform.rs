@@ -12,6 +12,7 @@ mod report;
 mod runner;
 mod speech;
 mod stream;
+mod tcp_memory;
 mod way;
 
 use std::io::{self, IsTerminal, Write};
@@ -38,6 +39,7 @@ use introduction::Version;
 use origin::Origin;
 use report::{Matrix, Run};
 use runner::Runner;
+use tcp_memory::TcpMemory;
 use way::{Entrance, Way};
 
 /// Test whether a proxy, of any make, is as good as a wire: seeded random schedules of writes, ends, resets and stalls
@@ -185,6 +187,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         seed: arguments.seed,
         asked: schedules.len() as u64,
         elapsed: Duration::ZERO,
+        tcp_memory: TcpMemory::new(),
         again: again(arguments),
     };
     let stop = Arc::new(AtomicBool::new(false));
@@ -214,7 +217,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         if matrix.done() >= HOPELESS_AFTER.min(run.asked) && matrix.without_any_connection().is_some() {
             stop.store(true, Ordering::Relaxed);
         }
-        progress.show(&matrix);
+        if progress.is_due() {
+            progress.show(&matrix);
+            run.tcp_memory.look();
+        }
     }
     progress.finish();
     let entered = clients.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
@@ -370,9 +376,17 @@ impl Progress {
         Progress { is_shown: !quiet && io::stderr().is_terminal(), asked, last: None }
     }
 
-    fn show(&mut self, matrix: &Matrix) {
-        if self.is_shown && self.last.is_none_or(|last| last.elapsed() >= LOOK_EVERY) {
+    /// Whether it is time to look; if so, it is not again until later.
+    fn is_due(&mut self) -> bool {
+        let is_due = self.last.is_none_or(|last| last.elapsed() >= LOOK_EVERY);
+        if is_due {
             self.last = Some(Instant::now());
+        }
+        is_due
+    }
+
+    fn show(&self, matrix: &Matrix) {
+        if self.is_shown {
             // Nobody needs it.
             let _ =
                 write!(io::stderr(), "\r{} of {} schedules, {} failed ", matrix.done(), self.asked, matrix.failed());
@@ -380,7 +394,7 @@ impl Progress {
     }
 
     fn finish(&self) {
-        if self.last.is_some() {
+        if self.is_shown {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::behaviour::Behaviour;
 use super::judge::{FAULTS, Fault};
 use super::runner::Verdict;
+use super::tcp_memory::TcpMemory;
 use crate::text;
 
 /// So many seeds of a fault are told.
@@ -47,6 +48,7 @@ pub(super) struct Run {
     pub(super) seed: u64,
     pub(super) asked: u64,
     pub(super) elapsed: Duration,
+    pub(super) tcp_memory: TcpMemory,
     /// The command that repeats a schedule, without its seed.
     pub(super) again: String,
 }
@@ -160,6 +162,12 @@ impl Matrix {
         if self.rows.values().any(|row| !row.faults.is_empty()) {
             writeln!(out, "\nTo repeat one: {} --only --seed SEED", run.again)?;
         }
+        if run.tcp_memory.was_full() {
+            let text = "\nMeanwhile the machine's sockets took all the memory that the kernel lets them have \
+                        (net.ipv4.tcp_mem).\nThen it resets connections, through whatever proxy: repeat the run when other \
+                        programs leave it some.";
+            writeln!(out, "{text}")?;
+        }
         Ok(())
     }
 
@@ -187,7 +195,9 @@ impl Matrix {
             "proxy": run.proxy, "way": run.way, "seed": run.seed, "schedules_asked": run.asked,
             "schedules_run": self.done(), "elapsed_s": run.elapsed.as_secs_f64(), "passed": sum(|row| row.passed),
             "allowed": sum(|row| row.allowed), "failed": self.failed(),
-            "not_applicable": sum(|row| row.not_applicable), "behaviours": rows,
+            "not_applicable": sum(|row| row.not_applicable),
+            "tcp_memory_most_percent": run.tcp_memory.most_percent(), "tcp_memory_was_full": run.tcp_memory.was_full(),
+            "behaviours": rows,
         });
         serde_json::to_writer_pretty(&mut *out, &whole)?;
         writeln!(out)
