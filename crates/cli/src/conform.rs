@@ -142,6 +142,8 @@ enum Format {
 
 /// Without a connection in so many schedules, others get none either.
 const HOPELESS_AFTER: u64 = 64;
+/// Nor after so long, where each that never arrives is waited for.
+const HOPELESS_TIME: Duration = Duration::from_secs(30);
 /// Between two lines of progress, and two looks at whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -214,7 +216,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         if interrupted.load(Ordering::Relaxed) || begin.elapsed() >= arguments.time_limit {
             stop.store(true, Ordering::Relaxed);
         }
-        if matrix.done() >= HOPELESS_AFTER.min(run.asked) && matrix.without_any_connection().is_some() {
+        let has_waited = matrix.done() >= HOPELESS_AFTER.min(run.asked) || begin.elapsed() >= HOPELESS_TIME;
+        if has_waited && matrix.without_any_connection().is_some() {
             stop.store(true, Ordering::Relaxed);
         }
         if progress.is_due() {

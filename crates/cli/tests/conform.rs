@@ -6,8 +6,8 @@ mod faulty;
 #[path = "conform/messages.rs"]
 mod messages;
 
-use std::io::Write;
-use std::net::TcpListener;
+use std::io::{self, Write};
+use std::net::{Shutdown, TcpListener};
 use std::process::Command;
 use std::thread;
 
@@ -99,22 +99,40 @@ fn where_no_proxy_listens_or_none_that_connects_the_run_ends_soon_and_says_why()
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let nobody = free.local_addr().expect("its address").to_string();
     drop(free);
-    let garbage = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let speaker = garbage.local_addr().expect("its address").to_string();
-    thread::spawn(move || {
-        for mut client in garbage.incoming().flatten() {
-            // Whoever hears it may have gone.
-            let _ = client.write_all(b"garbage\r\n\r\n");
-        }
-    });
-    for (address, expected) in [(nobody, "a proxy that listens there"), (speaker, "got \"garbage\"")] {
+    let garbage = speaker(b"garbage\r\n\r\n");
+    let ssh = speaker(b"SSH-2.0-OpenSSH_9.2\r\n");
+    let cases = [
+        (&nobody, "http", "a proxy that listens there"),
+        (&garbage, "http", "got \"garbage\""),
+        (&ssh, "http", "closed before its answer ended, after \"SSH-2.0-OpenSSH_9.2\\r\\n\""),
+        (&ssh, "socks5", "expected an answer of SOCKS5, got [83, 83]"),
+        (&ssh, "absolute", "no connection arrived at the server"),
+    ];
+    for (address, way, expected) in cases {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headend"));
-        let output = command.args(["conform", &address, "--way", "http", "--schedules", "100000"]).output();
+        let output =
+            command.args(["conform", address, "--way", way, "--schedules", "100000", "--patience", "3s"]).output();
         let output = output.expect("the binary runs");
         let text = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{text}");
-        assert!(text.contains(expected), "{text}");
+        assert_eq!(output.status.code(), Some(1), "{way}: {text}");
+        assert!(text.contains(expected), "{way}: {text}");
     }
+}
+
+/// The address of a server that says this to everybody, whatever it hears, and ends its direction.
+fn speaker(words: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address").to_string();
+    thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            thread::spawn(move || {
+                // Whoever hears it may have gone. What it says is read, or closing would reset the connection.
+                let _ = client.write_all(words).and_then(|()| client.shutdown(Shutdown::Write));
+                let _ = io::copy(&mut client, &mut io::sink());
+            });
+        }
+    });
+    address
 }
 
 #[test]

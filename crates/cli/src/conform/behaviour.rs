@@ -228,6 +228,12 @@ impl Behaviour {
             _ => None,
         }
     }
+
+    /// Whether it can pass, in some way in, though no connection ever got through the proxy.
+    pub(super) fn passes_without_connection(self) -> bool {
+        use Behaviour::{CutByClient, Refused, ResetAtOnceClient, ResetByClient, WrongHeader};
+        matches!(self, Refused | WrongHeader | ResetAtOnceClient | ResetByClient | CutByClient)
+    }
 }
 
 #[cfg(test)]

@@ -92,17 +92,15 @@ impl Matrix {
     /// Why there was none, if no schedule got a connection through the proxy.
     pub(super) fn without_any_connection(&self) -> Option<&str> {
         let mut why = None;
-        for row in self.rows.values() {
+        for (behaviour, row) in &self.rows {
             for (name, seen) in &row.faults {
                 match *name {
                     "no-connection" => why = Some(seen.example.as_str()),
-                    "refusal-not-passed" => {}
+                    "refusal-not-passed" | "header-not-refused" => {}
                     _ => return None,
                 }
             }
-            let is_about_connections = row.faults.contains_key("no-connection");
-            if row.allowed > 0 || (is_about_connections && row.passed > 0) || (row.faults.is_empty() && row.passed > 0)
-            {
+            if (row.passed > 0 && !behaviour.passes_without_connection()) || row.allowed > 0 {
                 return None;
             }
         }

@@ -80,6 +80,8 @@ impl From<io::Error> for Refusal {
     }
 }
 
+/// So much of an answer that makes no sense is shown.
+const BEGINNING_BYTES: usize = 40;
 /// Between two pieces of a PROXY header.
 const BETWEEN_PIECES: Duration = Duration::from_millis(2);
 
@@ -140,12 +142,13 @@ impl Entrance {
             let request = get.request_head(&server.to_string(), &message::path(0, 0), &self.authorization());
             write_all(&stream, &[first, request].concat()).await?;
             let mut decoder = Decoder::new(Of::Answer { to_head: false });
+            let mut came = Vec::new();
             while decoder.head().is_none() && decoder.broken().is_none() {
-                let mut came = Vec::new();
+                let before = came.len();
                 if read_some(&stream, &mut came, 4_096).await? == 0 {
-                    return Err(Refusal::Failed("the proxy closed before its answer ended".to_owned()));
+                    return Err(cut_off(&came));
                 }
-                decoder.take(&came, &mut |_| {});
+                decoder.take(&came[before..], &mut |_| {});
             }
             let line = decoder.head().map(|head| (head.status(), head.line.clone()));
             match line {
@@ -185,7 +188,7 @@ impl Entrance {
                 return Err(Refusal::Failed(format!("the answer's head is longer than {HEAD_BYTES_MAX} bytes")));
             }
             if read_some(stream, &mut answer, 4_096).await? == 0 {
-                return Err(Refusal::Failed("the proxy closed before its answer ended".to_owned()));
+                return Err(cut_off(&answer));
             }
         };
         let came = answer.split_off(end);
@@ -209,8 +212,12 @@ impl Entrance {
         let method = if self.user.is_some() { 2 } else { 0 };
         write_all(stream, &[first, vec![5, 1, method]].concat()).await?;
         let chosen = read_exactly(stream, 2).await?;
-        if chosen != [5, method] {
-            return Err(Refusal::Answered(format!("method {method} was answered with {chosen:?}")));
+        match (chosen[0], chosen[1]) {
+            (5, chosen) if chosen == method => {}
+            // RFC 1928 section 3.
+            (5, 0xff) => return Err(Refusal::Answered(format!("it takes no clients by method {method}"))),
+            (5, other) => return Err(Refusal::Failed(format!("method {method} was offered, and {other} chosen"))),
+            _ => return Err(Refusal::Failed(format!("expected an answer of SOCKS5, got {chosen:?}"))),
         }
         if let Some((name, password)) = &self.user {
             // RFC 1929 section 2.
@@ -288,10 +295,19 @@ async fn read_exactly(stream: &TcpStream, bytes: usize) -> Result<Vec<u8>, Refus
     while read.len() < bytes {
         let left = bytes - read.len();
         if read_some(stream, &mut read, left).await? == 0 {
-            return Err(Refusal::Failed("the proxy closed before its answer ended".to_owned()));
+            return Err(cut_off(&read));
         }
     }
     Ok(read)
+}
+
+/// Of an answer no more than its beginning came.
+fn cut_off(answer: &[u8]) -> Refusal {
+    let beginning = String::from_utf8_lossy(&answer[..answer.len().min(BEGINNING_BYTES)]);
+    Refusal::Failed(match answer.len() {
+        0 => "the proxy closed without an answer".to_owned(),
+        _ => format!("the proxy closed before its answer ended, after {beginning:?}"),
+    })
 }
 
 /// RFC 4648 section 4.
