@@ -60,11 +60,17 @@ bench-docsis: build-packages ## cable modems that contend, beside theory, and wh
 
 .PHONY: conform
 conform: conform-packages build-packages $(TARGET)/release/headend ## 10,000 schedules through our proxy in each way in, and through others; as root the transparent way as well
-	@python3 bench/conform.py --binary $(TARGET)/release/headend --out $(OUT)/conform.json
+	@python3 bench/conform.py --binary $(TARGET)/release/headend --out $(OUT)/conform.json $(if $(PAGE),--page $(PAGE))
 
 .PHONY: bench-proxy
 bench-proxy: conform-packages build-packages $(TARGET)/release/headend ## as root: our proxy's throughput, CPU, latency and memory, beside HAProxy's
-	@python3 bench/proxy.py --binary $(TARGET)/release/headend --out $(OUT)/bench-proxy.json
+	@python3 bench/proxy.py --binary $(TARGET)/release/headend --out $(OUT)/bench-proxy.json $(if $(PAGE),--page $(PAGE))
+
+.PHONY: bench-copying
+bench-copying: build-packages $(TARGET)/release/headend ## as root: splice beside reads and writes of several sizes, from socket to socket
+	@cargo build --quiet --release --locked -p headend-host --example copying
+	@python3 bench/copying.py --binary $(TARGET)/release/headend --relay $(TARGET)/release/examples/copying \
+		--out $(OUT)/bench-copying.json $(if $(PAGE),--page $(PAGE))
 
 .PHONY: fuzz
 fuzz: ## fuzz the reader of scenarios, the TCP and the readers of a proxy's clients for FUZZ_SECONDS each (60); needs a nightly compiler

@@ -2,142 +2,58 @@
 
 Client, proxy and server stand in three namespaces joined by veth pairs. Both proxies connect everything on to one
 server (`way = "forward"`; TCP mode with splice), and take turns. CPU is what the proxy's process used, user and system;
-what the kernel does for packets in interrupts it charges to whoever runs, for both alike. It takes root.
+what the kernel does for packets in interrupts it charges to whoever runs, for both alike. It takes root. The exit code
+is 1 if a goal is missed.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
-import selectors
+import platform
 import shutil
-import socket
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
+import page
 from conform import CLIENT, PATH, ROUTER, SERVER, SERVER_ADDRESS, path, running
+from ends import PATIENCE_S, Address, ended, fetched, role, until
 
 PROXY_ADDRESS = "10.83.1.1"
 SOURCE_PORT, ECHO_PORT = 9000, 9001
-BLOCK_BYTES = 256 * 1024
+ROUND_TRIPS = 4_000
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-PATIENCE_S = 20.0
+LOAD_PER_CORE_MAX = 0.5
+"""Above it at the start, other programs are measured as well."""
 
-# ---- what runs in the namespaces of the ends: this same file, with --role
+STALLED_BUFFER_BYTES = 262_144
+"""Of each socket's two, while readers are stalled."""
 
-
-def serve(port: int, converse: Callable[[socket.socket], None]) -> None:
-    """Accepts for ever, a thread for each connection."""
-    with socket.create_server((SERVER_ADDRESS, port), backlog=4096) as listener:
-        print("ready", flush=True)
-        threading.stack_size(64 * 1024)
-        while True:
-            connection, _ = listener.accept()
-            threading.Thread(target=converse, args=(connection,), daemon=True).start()
+ADDED_P50_US_MAX, ADDED_P99_US_MAX = 40.0, 250.0
+IDLE_BYTES_MAX = 32 * 1024
+"""Of the proxy's memory for each idle connection."""
+HELD_BYTES_MAX = 32_000_000
+"""What our proxy is told to hold of all connections together; HAProxy has two buffers of 16 KiB for each."""
 
 
-def pour(connection: socket.socket) -> None:
-    """Writes for as long as somebody takes it."""
-    block = bytes(BLOCK_BYTES)
-    with connection, contextlib.suppress(OSError):
-        while True:
-            connection.sendall(block)
-
-
-def echo() -> None:
-    """Sends back what comes, on however many connections."""
-    waiting = selectors.DefaultSelector()
-    with socket.create_server((SERVER_ADDRESS, ECHO_PORT), backlog=4096) as listener:
-        waiting.register(listener, selectors.EVENT_READ)
-        print("ready", flush=True)
-        while True:
-            for key, _ in waiting.select():
-                if key.fileobj is listener:
-                    connection, _ = listener.accept()
-                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    waiting.register(connection, selectors.EVENT_READ)
-                    continue
-                connection = cast(socket.socket, key.fileobj)
-                data = b""
-                with contextlib.suppress(OSError):
-                    data = connection.recv(64)
-                if data:
-                    connection.sendall(data)
-                else:
-                    waiting.unregister(connection)
-                    connection.close()
-
-
-def fetch(address: tuple[str, int], streams: int, seconds: float) -> dict[str, float]:
-    """Reads from so many connections at once; what came in the time after a quarter of it has passed."""
-    counts = [0] * streams
-
-    def read(index: int) -> None:
-        buffer = bytearray(BLOCK_BYTES)
-        with contextlib.suppress(OSError):
-            while got := connections[index].recv_into(buffer):
-                counts[index] += got
-
-    connections = [socket.create_connection(address, PATIENCE_S) for _ in range(streams)]
-    for connection in connections:
-        connection.settimeout(None)
-    for index in range(streams):
-        threading.Thread(target=read, args=(index,), daemon=True).start()
-    time.sleep(seconds / 4)
-    before, begin = sum(counts), time.monotonic()
-    print("begin", flush=True)
-    time.sleep(seconds)
-    result = {"bytes": sum(counts) - before, "seconds": time.monotonic() - begin}
-    print("end", flush=True)
-    return result
-
-
-def round_trips(address: tuple[str, int], count: int) -> list[int]:
-    """One byte there and back, again and again, in nanoseconds."""
-    with socket.create_connection(address, PATIENCE_S) as connection:
-        connection.settimeout(None)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        times = []
-        for turn in range(count + count // 10):
-            begin = time.perf_counter_ns()
-            connection.sendall(b"x")
-            connection.recv(1)
-            if turn >= count // 10:
-                times.append(time.perf_counter_ns() - begin)
-        return times
-
-
-def hold(address: tuple[str, int], count: int, speaks: bool) -> None:
-    """Opens connections and keeps them until its input ends. With `speaks` a byte goes there and back on each first."""
-    connections = []
-    for _ in range(count):
-        connection = socket.create_connection(address, PATIENCE_S)
-        if speaks:
-            connection.sendall(b"x")
-            assert connection.recv(1) == b"x"
-        connections.append(connection)
-    print("ready", flush=True)
-    sys.stdin.read()
-
-
-# ---- what measures
+Figures = dict[str, dict[str, float]]
+"""By the proxy, or `direct`, and what was measured."""
 
 
 class Proxy:
     """One that runs, and what its process tells."""
 
-    def __init__(self, name: str, port: int, process: subprocess.Popen[bytes]) -> None:
-        self.name, self.port, self.pid = name, port, process.pid
+    def __init__(self, name: str, port: int, pid: int) -> None:
+        self.name, self.port, self.pid = name, port, pid
 
     def cpu_s(self) -> float:
         """User and system time so far."""
@@ -148,6 +64,36 @@ class Proxy:
         """Its memory, with its share of what it shares."""
         lines = Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+@dataclass
+class Progress:
+    """A line for each thing that was measured."""
+
+    begin: float = field(default_factory=time.monotonic)
+
+    def say(self, text: str) -> None:
+        """With the time since the start."""
+        print(f"[{time.monotonic() - self.begin:4.0f} s] {text}", file=sys.stderr, flush=True)
+
+
+def load() -> str:
+    """Load averages over 1, 5 and 15 minutes."""
+    return ", ".join(f"{value:.2f}" for value in os.getloadavg())
+
+
+def machine() -> dict[str, object]:
+    """What the figures are of."""
+    version = ""
+    if haproxy := shutil.which("haproxy", path=PATH):
+        said = subprocess.run([haproxy, "-v"], capture_output=True, text=True, check=True).stdout
+        version = said.splitlines()[0].split(" - ")[0]
+    return {"cores": os.cpu_count(), "kernel": platform.release(), "haproxy": version, "load_at_start": load()}
+
+
+def is_busy() -> bool:
+    """Whether others work here now."""
+    return os.getloadavg()[0] > LOAD_PER_CORE_MAX * (os.cpu_count() or 1)
 
 
 def slab_bytes() -> int:
@@ -162,28 +108,13 @@ def tcp_memory_bytes() -> int:
     return int(line.split()[-1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def role(namespace: str, *words: object) -> list[str]:
-    """The command line of a role in a namespace."""
-    return ["ip", "netns", "exec", namespace, sys.executable, __file__, "--role", *map(str, words)]
-
-
-@contextmanager
-def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    """The process, which is gone after the block."""
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def until(process: subprocess.Popen[str], word: str) -> None:
-    """Waits for a line."""
-    assert process.stdout
-    for line in process.stdout:
-        if line.strip() == word:
-            return
-    sys.exit(f"{process.args!r} ended before it said {word!r}")
+def listening(prefix: Sequence[str], port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Waits until the process listens."""
+    end = time.monotonic() + PATIENCE_S
+    while not subprocess.run([*prefix, "ss", "-Hltn", f"sport = :{port}"], capture_output=True, check=True).stdout:
+        if process.poll() is not None or time.monotonic() > end:
+            sys.exit(f"{process.args!r} does not listen at port {port}: {log.read_text()}")
+        time.sleep(0.05)
 
 
 @contextmanager
@@ -193,6 +124,7 @@ def proxies(binary: Path, server_port: int, folder: Path) -> Iterator[list[Proxy
     ours.write_text(
         f'[[listen]]\naddress = "{PROXY_ADDRESS}:8000"\nway = "forward"\nto = "{SERVER_ADDRESS}:{server_port}"\n'
         'clients = ["10.83.1.0/24"]\n[limits]\nconnections = 9000\nconnections_per_client = 9000\n'
+        f'memory = "{HELD_BYTES_MAX}B"\n'
         '[local]\ncongestion_control = "cubic"\n[remote]\ncongestion_control = "cubic"\n'
     )
     theirs.write_text(
@@ -209,69 +141,68 @@ def proxies(binary: Path, server_port: int, folder: Path) -> Iterator[list[Proxy
         for (name, command), port in zip(commands.items(), (8000, 8001), strict=False):
             log = folder / f"{name}-{server_port}.log"
             process = stack.enter_context(running([*inside, *command], log))
-            end = time.monotonic() + PATIENCE_S
-            while not subprocess.run(
-                [*inside, "ss", "-Hltn", f"sport = :{port}"], capture_output=True, check=True
-            ).stdout:
-                if process.poll() is not None or time.monotonic() > end:
-                    sys.exit(f"{name} does not listen: {log.read_text()}")
-                time.sleep(0.05)
-            found.append(Proxy(name, port, process))
+            listening(inside, port, process, log)
+            found.append(Proxy(name, port, process.pid))
         yield found
 
 
-def ways(running_proxies: list[Proxy], server_port: int) -> list[tuple[str, tuple[str, int], Proxy | None]]:
-    """Past all proxies, and through each."""
+def ways(running_proxies: list[Proxy], server_port: int, turn: int) -> list[tuple[str, Address, Proxy | None]]:
+    """Past all proxies, and through each; each comes first in its turn."""
     through = [(proxy.name, (PROXY_ADDRESS, proxy.port), proxy) for proxy in running_proxies]
-    return [("direct", (SERVER_ADDRESS, server_port), None), *through]
+    found = [("direct", (SERVER_ADDRESS, server_port), None), *through]
+    first = turn % len(found)
+    return [*found[first:], *found[:first]]
 
 
-def throughput(binary: Path, folder: Path, rounds: int, seconds: float) -> dict[str, object]:
-    """Bytes a second, and the proxy's CPU seconds for each gigabyte."""
-    results: dict[str, object] = {}
-    with ended(subprocess.Popen(role(SERVER, "pour"), stdout=subprocess.PIPE, text=True)) as source:
-        until(source, "ready")
-        with proxies(binary, SOURCE_PORT, folder) as both:
-            for streams in (1, 100):
-                rates: dict[str, list[float]] = {}
-                costs: dict[str, list[float]] = {}
-                for _ in range(rounds):
-                    for name, address, proxy in ways(both, SOURCE_PORT):
-                        words = role(CLIENT, "fetch", *address, streams, seconds)
-                        with ended(subprocess.Popen(words, stdout=subprocess.PIPE, text=True)) as reader:
-                            until(reader, "begin")
-                            before = proxy.cpu_s() if proxy else 0.0
-                            until(reader, "end")
-                            after = proxy.cpu_s() if proxy else 0.0
-                            assert reader.stdout
-                            got = json.loads(reader.stdout.readline())
-                        rates.setdefault(name, []).append(8 * got["bytes"] / got["seconds"])
-                        if proxy:
-                            costs.setdefault(name, []).append((after - before) / (got["bytes"] / 1e9))
-                results[f"streams_{streams}"] = {
-                    name: {
-                        "throughput_bps": statistics.median(values),
-                        "throughput_bps_rounds": values,
-                        "cpu_s_per_gb": statistics.median(costs[name]) if name in costs else None,
-                        "cpu_s_per_gb_rounds": costs.get(name),
-                    }
-                    for name, values in rates.items()
+@contextmanager
+def server(name: str, port: int) -> Iterator[None]:
+    """The server, in its namespace."""
+    words = role(SERVER, name, SERVER_ADDRESS, port)
+    with ended(subprocess.Popen(words, stdout=subprocess.PIPE, text=True)) as process:
+        until(process, "ready")
+        yield
+
+
+def throughput(binary: Path, folder: Path, rounds: int, seconds: float, progress: Progress) -> dict[str, Figures]:
+    """Bits a second, and the proxy's CPU seconds for each gigabyte, by the number of streams."""
+    results: dict[str, Figures] = {}
+    with server("pour", SOURCE_PORT), proxies(binary, SOURCE_PORT, folder) as both:
+        for streams in (1, 100):
+            rates: dict[str, list[float]] = {"direct": [], **{proxy.name: [] for proxy in both}}
+            costs: dict[str, list[float]] = {proxy.name: [] for proxy in both}
+            for turn in range(rounds):
+                for name, address, proxy in ways(both, SOURCE_PORT, turn):
+                    rate, cost = fetched(CLIENT, address, streams, seconds, proxy.cpu_s if proxy else lambda: 0.0)
+                    rates[name].append(rate)
+                    if proxy:
+                        costs[name].append(cost)
+                newest = ", ".join(f"{name} {values[-1] / 1e9:.2f}" for name, values in rates.items())
+                progress.say(f"throughput, streams: {streams}, round {turn + 1} of {rounds} [Gbit/s]: {newest}")
+            results[f"streams_{streams}"] = {
+                name: {
+                    "throughput_bps": statistics.median(values),
+                    "throughput_bps_least": min(values),
+                    "throughput_bps_most": max(values),
+                    **({"cpu_s_per_gb": statistics.median(costs[name])} if name in costs else {}),
                 }
+                for name, values in rates.items()
+            }
     return results
 
 
-def latency(binary: Path, folder: Path, rounds: int, count: int) -> dict[str, object]:
+def latency(binary: Path, folder: Path, rounds: int, progress: Progress) -> Figures:
     """Round trips of one byte."""
     times: dict[str, list[int]] = {}
-    with ended(subprocess.Popen(role(SERVER, "echo"), stdout=subprocess.PIPE, text=True)) as server:
-        until(server, "ready")
-        with proxies(binary, ECHO_PORT, folder) as both:
-            for _ in range(rounds):
-                for name, address, _ in ways(both, ECHO_PORT):
-                    done = subprocess.run(
-                        role(CLIENT, "round-trips", *address, count), capture_output=True, text=True, check=True
-                    )
-                    times.setdefault(name, []).extend(json.loads(done.stdout))
+    with server("echo", ECHO_PORT), proxies(binary, ECHO_PORT, folder) as both:
+        for turn in range(rounds):
+            for name, address, _ in ways(both, ECHO_PORT, turn):
+                words = role(CLIENT, "round-trips", *address, ROUND_TRIPS)
+                done = subprocess.run(words, capture_output=True, text=True, check=True)
+                times.setdefault(name, []).extend(json.loads(done.stdout))
+            newest = ", ".join(
+                f"{name} {statistics.median(values[-ROUND_TRIPS:]) / 1000:.1f}" for name, values in times.items()
+            )
+            progress.say(f"one byte there and back, round {turn + 1} of {rounds}, median [us]: {newest}")
 
     def quantile(values: list[int], share: float) -> float:
         return sorted(values)[int(share * (len(values) - 1))] / 1000
@@ -282,90 +213,141 @@ def latency(binary: Path, folder: Path, rounds: int, count: int) -> dict[str, ob
     }
 
 
-def memory(binary: Path, folder: Path, idle: int, stalled: int) -> dict[str, object]:
+@contextmanager
+def short_buffers() -> Iterator[None]:
+    """Sockets that hold little: else 1,000 connections take all that the kernel gives sockets, and it resets some."""
+    names = ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")
+    with ExitStack() as stack:
+        for namespace in (CLIENT, ROUTER, SERVER):
+            inside = ["ip", "netns", "exec", namespace, "sysctl", "-q"]
+            for name in names:
+                before = subprocess.run(
+                    [*inside, "-n", name], capture_output=True, text=True, check=True
+                ).stdout.strip()
+                subprocess.run([*inside, "-w", f"{name}=4096 16384 {STALLED_BUFFER_BYTES}"], check=True)
+                stack.callback(subprocess.run, [*inside, "-w", f"{name}={before}"], check=True)
+        yield
+
+
+def memory(binary: Path, folder: Path, idle: int, stalled: int, progress: Progress) -> dict[str, Figures]:
     """Of connections that say nothing, and of connections whose readers have stopped reading."""
-    results: dict[str, object] = {}
+    results: dict[str, Figures] = {}
     cases = (("idle", "echo", ECHO_PORT, idle), ("stalled", "pour", SOURCE_PORT, stalled))
     for case, server_role, port, count in cases:
-        with ended(subprocess.Popen(role(SERVER, server_role), stdout=subprocess.PIPE, text=True)) as server:
-            until(server, "ready")
-            with proxies(binary, port, folder) as both:
-                for proxy in both:
-                    words = role(CLIENT, "hold", PROXY_ADDRESS, proxy.port, count, int(case == "idle"))
-                    pss, slab, tcp = proxy.pss_bytes(), slab_bytes(), tcp_memory_bytes()
-                    holder = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-                    with ended(holder):
-                        until(holder, "ready")
-                        # What is on its way comes to rest.
-                        time.sleep(3)
-                        results.setdefault(case, {})[proxy.name] = {  # type: ignore[index]
-                            "connections": count,
-                            "pss_bytes_before": pss,
-                            "pss_bytes": proxy.pss_bytes(),
-                            "pss_bytes_per_connection": (proxy.pss_bytes() - pss) / count,
-                            "machine_slab_bytes_per_connection": (slab_bytes() - slab) / count,
-                            "machine_tcp_memory_bytes": tcp_memory_bytes() - tcp,
-                        }
-                    time.sleep(1)
+        with (
+            short_buffers() if case == "stalled" else nullcontext(),
+            server(server_role, port),
+            proxies(binary, port, folder) as both,
+        ):
+            for proxy in both:
+                words = role(CLIENT, "hold", PROXY_ADDRESS, proxy.port, count, int(case == "idle"))
+                pss, slab, tcp = proxy.pss_bytes(), slab_bytes(), tcp_memory_bytes()
+                holder = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                with ended(holder):
+                    until(holder, "ready")
+                    # What is on its way comes to rest; what still grows then shows.
+                    time.sleep(2)
+                    largest = 0
+                    for _ in range(6):
+                        time.sleep(1)
+                        largest = max(largest, proxy.pss_bytes())
+                    results.setdefault(case, {})[proxy.name] = {
+                        "connections": count,
+                        "pss_bytes_before": pss,
+                        "pss_bytes": largest,
+                        "pss_bytes_per_connection": (largest - pss) / count,
+                        "machine_slab_bytes_per_connection": (slab_bytes() - slab) / count,
+                        "machine_tcp_memory_bytes": tcp_memory_bytes() - tcp,
+                    }
+                each = (largest - pss) / count / 1024
+                progress.say(f"{count} {case} connections through {proxy.name}: {each:.2f} KiB of its memory each")
+                time.sleep(1)
     return results
 
 
-def play(words: Sequence[str]) -> None:
-    """One role."""
-    name, *rest = words
-    if name == "pour":
-        serve(SOURCE_PORT, pour)
-    elif name == "echo":
-        echo()
-    else:
-        address = (rest[0], int(rest[1]))
-        if name == "fetch":
-            print(json.dumps(fetch(address, int(rest[2]), float(rest[3]))), flush=True)
-            # Threads still read.
-            os._exit(0)
-        elif name == "round-trips":
-            print(json.dumps(round_trips(address, int(rest[2]))))
-        elif name == "hold":
-            hold(address, int(rest[2]), bool(int(rest[3])))
+@dataclass(frozen=True)
+class Row:
+    """One figure of each, and whether ours is as good as it must be."""
+
+    what: str
+    figures: dict[str, float]
+    """By what was measured: `direct`, `headend`, `HAProxy`."""
+    decimals: int
+    goal: str = ""
+    is_met: bool | None = None
+    """None if there is no goal, or nothing to compare with."""
+
+    def line(self) -> str:
+        """As Markdown."""
+        cells = [f"{self.figures[n]:.{self.decimals}f}" if n in self.figures else "" for n in COLUMNS]
+        verdict = {True: "met", False: "**missed**", None: "not compared" if self.goal else ""}[self.is_met]
+        return f"| {' | '.join([self.what, *cells, self.goal, verdict])} |"
 
 
-def show(results: dict[str, object]) -> None:
-    """The numbers as text, with units and ratios."""
-    fast = results["throughput"]
-    assert isinstance(fast, dict)
-    for streams, by_name in fast.items():
-        print(f"\n{streams.replace('_', ' ')}: throughput [Gbit/s], proxy's CPU [s/GB]")
-        for name, row in by_name.items():
-            cost = f"{row['cpu_s_per_gb']:.3f}" if row["cpu_s_per_gb"] is not None else "-"
-            rates = ", ".join(f"{rate / 1e9:.2f}" for rate in row["throughput_bps_rounds"])
-            print(f"  {name:8} {row['throughput_bps'] / 1e9:7.2f}  {cost:>6}   rounds: {rates}")
-        if "HAProxy" in by_name:
-            ours, theirs = by_name["headend"], by_name["HAProxy"]
-            rate = ours["throughput_bps"] / theirs["throughput_bps"]
-            ratio = ours["cpu_s_per_gb"] / theirs["cpu_s_per_gb"] if theirs["cpu_s_per_gb"] else float("nan")
-            print(f"  headend over HAProxy: throughput {rate:.2f}, CPU per byte {ratio:.2f}")
-    slow = results["latency"]
-    assert isinstance(slow, dict)
-    print("\nround trip of one byte [us]: p50, p99")
-    for name, row in slow.items():
-        added = ""
-        if name != "direct":
-            more = [row[key] - slow["direct"][key] for key in ("p50_us", "p99_us")]
-            added = f"   added: {more[0]:.1f}, {more[1]:.1f}"
-        print(f"  {name:8} {row['p50_us']:7.1f} {row['p99_us']:7.1f}{added}")
-    large = results["memory"]
-    assert isinstance(large, dict)
-    for case, by_name in large.items():
-        for name, row in by_name.items():
-            print(
-                f"\n{row['connections']} {case} connections, {name}: "
-                f"{row['pss_bytes_per_connection'] / 1024:.2f} KiB of its memory each"
-                f" ({row['pss_bytes'] / 1e6:.1f} MB in all), kernel of the whole machine:"
-                f" {row['machine_slab_bytes_per_connection'] / 1024:.1f} KiB of slab each,"
-                f" {row['machine_tcp_memory_bytes'] / 1e6:.1f} MB queued in sockets",
-                end="",
-            )
-    print()
+COLUMNS = ("direct", "headend", "HAProxy")
+
+
+def rows(rates_and_costs: dict[str, Figures], times: Figures, memories: dict[str, Figures]) -> list[Row]:
+    """All figures that the page shows, with the goals."""
+    found = []
+    for streams, by_name in rates_and_costs.items():
+        what = "one stream" if streams == "streams_1" else f"{streams.rpartition('_')[2]} streams"
+        rates = {name: row["throughput_bps"] / 1e9 for name, row in by_name.items()}
+        costs = {name: row["cpu_s_per_gb"] for name, row in by_name.items() if "cpu_s_per_gb" in row}
+        theirs = "HAProxy" in by_name
+        faster = rates["headend"] >= rates["HAProxy"] if theirs else None
+        cheaper = costs["headend"] <= costs["HAProxy"] if theirs else None
+        found.append(Row(f"{what}, throughput [Gbit/s]", rates, 2, "at least HAProxy's", faster))
+        found.append(Row(f"{what}, the proxy's CPU [s/GB]", costs, 3, "at most HAProxy's", cheaper))
+    for key, name, most in (("p50_us", "median", ADDED_P50_US_MAX), ("p99_us", "99th percentile", ADDED_P99_US_MAX)):
+        direct = times["direct"][key]
+        took = {who: row[key] for who, row in times.items()}
+        added = {who: value - direct for who, value in took.items() if who != "direct"}
+        found.append(Row(f"one byte there and back, {name} [us]", took, 1))
+        found.append(Row(f"added to its {name} [us]", added, 1, f"under {most:.0f}", added["headend"] < most))
+    for case, by_name in memories.items():
+        count = int(by_name["headend"]["connections"])
+        what = f"{count:,} {case} connections"
+        each = {name: row["pss_bytes_per_connection"] / 1024 for name, row in by_name.items()}
+        if case == "idle":
+            met = each["headend"] * 1024 < IDLE_BYTES_MAX
+            found.append(Row(f"{what}, memory (PSS) each [KiB]", each, 1, f"under {IDLE_BYTES_MAX // 1024}", met))
+        else:
+            grown = {name: (row["pss_bytes"] - row["pss_bytes_before"]) / 1e6 for name, row in by_name.items()}
+            most = (HELD_BYTES_MAX + count * IDLE_BYTES_MAX) / 1e6
+            held = f"at most {most:.1f}: {HELD_BYTES_MAX // 1_000_000} that it is told, and those of idle ones"
+            found.append(Row(f"{what}, memory (PSS) in all [MB]", grown, 1, held, grown["headend"] <= most))
+        slab = {name: row["machine_slab_bytes_per_connection"] / 1024 for name, row in by_name.items()}
+        found.append(Row("the same, kernel slab of the whole machine each [KiB]", slab, 1))
+        queued = {name: row["machine_tcp_memory_bytes"] / 1e6 for name, row in by_name.items()}
+        found.append(Row("the same, queued in the machine's sockets in all [MB]", queued, 1))
+    return found
+
+
+def table(measured: Sequence[Row], about: dict[str, object]) -> str:
+    """As Markdown, with what it was measured on."""
+    lines = [f"| | {' | '.join(COLUMNS)} | goal | |", "|---" * (len(COLUMNS) + 3) + "|"]
+    lines += [row.line() for row in measured]
+    busy = " Other programs ran: no measure of the proxies alone." if about["is_busy"] else ""
+    lines += [
+        "",
+        f"{about['cores']} cores, Linux {about['kernel']}, {about['haproxy'] or 'no HAProxy'}. "
+        f"Throughput is the median of {about['rounds']} rounds of {about['seconds']:g} s. "
+        f"Load averages (1, 5, 15 min) before {about['load_at_start']}, after {about['load_at_end']}.{busy}",
+    ]
+    return "\n".join(lines)
+
+
+def stop_after(limit_s: int, what: str) -> None:
+    """Ends this program, and with it all that it started, after so long, or when it is told to."""
+
+    def late(*_: object) -> None:
+        sys.exit(f"{what} is not done after {limit_s} s (--time-limit)")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(limit_s)
+    for number, name in ((signal.SIGTERM, "ended"), (signal.SIGINT, "interrupted")):
+        signal.signal(number, lambda *_, name=name: sys.exit(name))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -377,25 +359,40 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=4.0, help="of each round of throughput (default: 4)")
     parser.add_argument("--idle", type=int, default=8_000)
     parser.add_argument("--stalled", type=int, default=1_000)
-    parser.add_argument("--role", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--page", type=Path, help="a page of the docs whose table is to be this run's")
+    parser.add_argument("--time-limit", type=int, default=720, help="seconds after which it ends (default: 720)")
     options = parser.parse_args(arguments)
-    if options.role:
-        play(options.role)
-        return
     if os.geteuid() != 0:
-        sys.exit("namespaces take root")
+        sys.exit("bench-proxy: takes root, for namespaces")
+    if not options.binary.is_file():
+        sys.exit(
+            f"{options.binary}: no such file; expected the program, as `cargo build --release` makes it (--binary)"
+        )
+    stop_after(options.time_limit, "bench-proxy")
+    progress = Progress()
+    about = {**machine(), "is_busy": is_busy(), "rounds": options.rounds, "seconds": options.seconds}
+    progress.say(f"{about['cores']} cores, load averages {about['load_at_start']}")
+    if about["is_busy"]:
+        progress.say("WARNING: other programs run; figures of a busy machine are no measure of the proxies alone")
     with path(), tempfile.TemporaryDirectory(prefix="headend-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        results: dict[str, object] = {
-            "throughput": throughput(options.binary, folder, options.rounds, options.seconds),
-            "latency": latency(options.binary, folder, options.rounds, 4_000),
-            "memory": memory(options.binary, folder, options.idle, options.stalled),
-        }
+        fast = throughput(options.binary, folder, options.rounds, options.seconds, progress)
+        slow = latency(options.binary, folder, options.rounds, progress)
+        large = memory(options.binary, folder, options.idle, options.stalled, progress)
+    about["load_at_end"] = load()
     options.out.parent.mkdir(parents=True, exist_ok=True)
+    results = {"machine": about, "throughput": fast, "latency": slow, "memory": large}
     options.out.write_text(json.dumps(results, indent=2) + "\n")
-    show(results)
-    print(f"Written to {options.out}")
+    measured = rows(fast, slow, large)
+    text = table(measured, about)
+    print(f"\n{text}\n\nWritten to {options.out}")
+    if options.page:
+        page.write(options.page, "bench-proxy", text)
+        print(f"Written into {options.page}")
+    missed = [row.what for row in measured if row.is_met is False]
+    if missed:
+        sys.exit(f"missed: {'; '.join(missed)}")
 
 
 if __name__ == "__main__":
