@@ -1,7 +1,12 @@
 //! A router at which circuits begin and end.
 
-use std::collections::{BTreeMap, BTreeSet};
+pub(crate) mod journeys;
+mod pieces;
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use headend_engine::circuit::carried::{self, Manifest};
 use headend_engine::circuit::{self, Output, Receiver, Sender};
 use headend_engine::node::{Node, Port, Step};
 use headend_engine::packet::{Body, Class, Endpoint, Packet};
@@ -11,6 +16,8 @@ use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 
 use crate::router::Routes;
+use journeys::Journeys;
+use pieces::Pieces;
 
 /// The first port number of an edge's control TCPs.
 const FIRST_PORT: u16 = 1024;
@@ -23,6 +30,8 @@ pub struct Edge {
     mouths: Vec<Mouth>,
     /// By port number, from `FIRST_PORT`: which mouth, and which of its control TCPs.
     ports: Vec<(usize, usize)>,
+    /// Packets that leave before anything else: fragments, and users' packets that a circuit has brought here.
+    ready: VecDeque<(Port, Packet)>,
     next_id: u64,
 }
 
@@ -51,6 +60,13 @@ impl Classes {
     }
 }
 
+/// What enters a circuit, and where it waits.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub carries: Carries,
+    pub classes: Classes,
+}
+
 /// One end of a circuit.
 #[derive(Debug)]
 struct Mouth {
@@ -62,18 +78,75 @@ struct Mouth {
     personality: Personality,
     /// When to look again; `None` for no time.
     wake: Option<Time>,
+    joint: Joint,
+    /// Bytes that left here, control packets included.
+    sent: Bytes,
 }
 
+/// What both ends of a circuit know, which on a wire is in the packets.
+#[derive(Debug, Default)]
+pub(crate) struct Common {
+    /// How long packets take.
+    pub(crate) journeys: Journeys,
+    /// What the segments of a trunk hold that carries users' packets inside.
+    pub(crate) manifest: Manifest,
+    /// Which of its packets are fragments.
+    pub(crate) pieces: Pieces,
+}
+
+/// How an end is joined to the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Joint {
+    /// Whether it is noted how long packets take.
+    pub(crate) delays: bool,
+    /// The longest packet that the links between the two carry.
+    pub(crate) mtu: u32,
+    common: Arc<Mutex<Common>>,
+}
+
+impl Joint {
+    pub(crate) fn new(delays: bool, mtu: u32) -> Joint {
+        Joint { delays, mtu, common: Arc::default() }
+    }
+
+    /// What both ends know. Only one of them is at work at a time; a lock, because emulated networks run in threads.
+    pub(crate) fn common(&self) -> MutexGuard<'_, Common> {
+        self.common.lock().expect("an end that fails ends the run")
+    }
+}
+
+/// What an end of a circuit does.
 #[derive(Debug)]
-enum End {
-    Sends(Box<Sender>, Carries, Classes),
+pub(crate) enum End {
+    /// Decoupled: users' packets as they are, and headers behind them.
+    Sends(Box<Sender>, Entry),
     Receives(Receiver),
+    /// In segments of a connection.
+    Packs(Box<carried::Sender>, Entry),
+    Unpacks(Box<carried::Receiver>),
+}
+
+impl End {
+    /// What enters, if it is a sending end.
+    fn entry(&self) -> Option<&Entry> {
+        match self {
+            End::Sends(_, entry) | End::Packs(_, entry) => Some(entry),
+            End::Receives(_) | End::Unpacks(_) => None,
+        }
+    }
+}
+
+impl Mouth {
+    /// True if users' packets that come through its circuit are noted here as they pass.
+    fn notes_arrivals(&self) -> bool {
+        self.joint.delays && matches!(self.end, End::Receives(_))
+    }
 }
 
 impl Edge {
     /// A router with these routes at which no circuit begins or ends yet: number `node` of its network.
     pub(crate) fn new(node: u16, routes: Routes) -> Edge {
-        Edge { node, routes, mouths: Vec::new(), ports: Vec::new(), next_id: 0 }
+        Edge { node, routes, mouths: Vec::new(), ports: Vec::new(), ready: VecDeque::new(), next_id: 0 }
     }
 
     /// Where the next control TCP will be.
@@ -81,61 +154,85 @@ impl Edge {
         Endpoint { node: self.node, port: FIRST_PORT + self.ports.len() as u16 }
     }
 
-    /// Adds the sending end of a circuit to `peer`, the first control TCP there.
-    pub(crate) fn add_sender(
-        &mut self,
-        sender: Sender,
-        carries: Carries,
-        classes: Classes,
-        peer: Endpoint,
-        personality: Personality,
-    ) {
-        let controls = sender.connections().count();
-        self.add(End::Sends(Box::new(sender), carries, classes), controls, peer, personality);
-    }
-
-    /// Adds the receiving end of a circuit from `peer`.
-    pub(crate) fn add_receiver(&mut self, receiver: Receiver, peer: Endpoint, personality: Personality) {
-        let controls = receiver.connections().len();
-        self.add(End::Receives(receiver), controls, peer, personality);
-    }
-
-    fn add(&mut self, end: End, controls: usize, peer: Endpoint, personality: Personality) {
+    /// Adds an end of a circuit: the other is at `peer`, the first TCP there.
+    pub(crate) fn add(&mut self, end: End, peer: Endpoint, personality: Personality, joint: Joint) {
+        let controls = match &end {
+            End::Sends(sender, _) => sender.connections().count(),
+            End::Receives(receiver) => receiver.connections().len(),
+            End::Packs(..) | End::Unpacks(_) => 1,
+        };
         let first_port = self.next_endpoint().port;
         self.ports.extend((0..controls).map(|control| (self.mouths.len(), control)));
         let out = self.routes[usize::from(peer.node)].expect("the world joins only routers that reach each other");
-        self.mouths.push(Mouth { end, peer, first_port, out, personality, wake: Some(Time::ZERO) });
+        let (wake, sent) = (Some(Time::ZERO), Bytes::ZERO);
+        self.mouths.push(Mouth { end, peer, first_port, out, personality, wake, joint, sent });
     }
 
-    /// The sending end of the circuit whose first control TCP is at this address.
-    pub(crate) fn sender(&self, at: Endpoint) -> Option<&Sender> {
-        self.mouths.iter().find(|mouth| mouth.first_port == at.port).and_then(|mouth| match &mouth.end {
-            End::Sends(sender, ..) => Some(&**sender),
-            End::Receives(_) => None,
-        })
+    /// The end of the circuit whose first TCP is at this address, the bytes that left there, and what both ends know.
+    pub(crate) fn end(&self, at: Endpoint) -> Option<(&End, Bytes, &Joint)> {
+        let mouth = self.mouths.iter().find(|mouth| mouth.first_port == at.port)?;
+        Some((&mouth.end, mouth.sent, &mouth.joint))
     }
 
     /// The circuit that carries a packet on from here.
     fn carrier(&self, packet: &Packet) -> Option<usize> {
         // Not a header: control packets are no user's. Their acknowledgements go to edges, which nobody's flows do.
-        let carries = |mouth: &Mouth| match &mouth.end {
-            End::Sends(_, Carries::For(nodes), _) => nodes[usize::from(packet.dst.node)],
-            End::Sends(_, Carries::Flows(flows), _) => flows.contains(&(packet.src, packet.dst)),
-            End::Receives(_) => false,
+        let carries = |mouth: &Mouth| match mouth.end.entry().map(|entry| &entry.carries) {
+            Some(Carries::For(nodes)) => nodes[usize::from(packet.dst.node)],
+            Some(Carries::Flows(flows)) => flows.contains(&(packet.src, packet.dst)),
+            None => false,
         };
         self.mouths.iter().position(carries).filter(|_| packet.class != Class::Header)
     }
 
-    fn wrap(&mut self, which: usize, control: usize, segment: Segment) -> Step {
-        let mouth = &self.mouths[which];
+    /// A user's packet that comes here, or that a circuit has brought here, goes on: in the next circuit, or by its route.
+    fn forward(&mut self, now: Time, packet: Packet) {
+        let Some(which) = self.carrier(&packet) else {
+            let port = self.routes[usize::from(packet.dst.node)];
+            let port = port.expect("the world gives packets only destinations that can be reached");
+            self.ready.push_back((port, packet));
+            return;
+        };
+        let mouth = &mut self.mouths[which];
+        let taken = match &mut mouth.end {
+            End::Sends(sender, entry) => sender.push(now, entry.classes.of(&packet), packet),
+            End::Packs(sender, entry) => sender.push(now, entry.classes.of(&packet), packet),
+            End::Receives(_) | End::Unpacks(_) => unreachable!("who carries is a sending end"),
+        };
+        if taken.is_some() && mouth.joint.delays {
+            mouth.joint.common().journeys.enter(now, &packet);
+        }
+        mouth.wake = Some(Time::ZERO);
+    }
+
+    /// A segment of an end leaves, in a packet or in fragments of one.
+    fn wrap(&mut self, which: usize, control: usize, segment: Segment) {
+        let mouth = &mut self.mouths[which];
         let src = Endpoint { node: self.node, port: mouth.first_port + control as u16 };
         let dst = Endpoint { port: mouth.peer.port + control as u16, ..mouth.peer };
-        let len = circuit::wire_len(&mouth.personality, &segment);
-        // What the receiving end sends is data to the routers: it is not sent less for being dropped.
-        let class = if matches!(mouth.end, End::Sends(..)) { Class::Header } else { Class::User };
+        let len = match &mouth.end {
+            End::Packs(sender, _) => sender.wire_len(&segment),
+            _ => circuit::wire_len(&mouth.personality, &segment),
+        };
+        let class = match mouth.end {
+            End::Sends(..) => Class::Header,
+            // What the receiving end sends is data to the routers: it is not sent less for being dropped.
+            End::Receives(_) => Class::User,
+            // A connection like any other.
+            End::Packs(..) | End::Unpacks(_) => Class::Unmarked,
+        };
         let packet = Packet { id: self.next_id, src, dst, len, class, body: Body::Tcp(segment) };
-        self.next_id += 1;
-        Step::Send(mouth.out, packet)
+        if !matches!(mouth.end, End::Packs(..)) {
+            self.next_id += 1;
+            mouth.sent += packet.len();
+            self.ready.push_back((mouth.out, packet));
+            return;
+        }
+        for packet in mouth.joint.common().pieces.divide(packet, mouth.joint.mtu) {
+            self.next_id = packet.id + 1;
+            mouth.sent += packet.len();
+            self.ready.push_back((mouth.out, packet));
+        }
     }
 
     /// A packet that the receiving end `which` sent is charged to the circuit back, if there is one.
@@ -143,11 +240,53 @@ impl Edge {
         let peer = self.mouths[which].peer.node;
         let back = self.mouths.iter_mut().filter(|mouth| mouth.peer.node == peer);
         for mouth in back {
-            if let End::Sends(sender, ..) = &mut mouth.end {
+            if let End::Sends(sender, _) = &mut mouth.end {
                 sender.charge(len);
                 mouth.wake = Some(Time::ZERO);
                 return;
             }
+        }
+    }
+
+    /// Makes ready what an end has to send now, one packet, or notes when to look again.
+    fn settle(&mut self, now: Time, which: usize) {
+        let mouth = &mut self.mouths[which];
+        let output = match &mut mouth.end {
+            End::Sends(sender, _) => sender.poll(now),
+            End::Receives(receiver) => receiver.poll(now),
+            End::Packs(sender, _) => match sender.poll(now, &mut mouth.joint.common().manifest) {
+                carried::Output::Segment(segment) => Output::Control(0, segment),
+                carried::Output::Wait(wake) => Output::Wait(wake),
+                carried::Output::User(..) => unreachable!("users' packets leave inside segments"),
+            },
+            End::Unpacks(receiver) => match receiver.poll(now) {
+                carried::Output::Segment(segment) => Output::Control(0, segment),
+                carried::Output::Wait(wake) => Output::Wait(wake),
+                carried::Output::User(packet, left) => {
+                    if mouth.joint.delays {
+                        mouth.joint.common().journeys.arrive(now, &packet, Some(left));
+                    }
+                    self.forward(now, packet);
+                    return;
+                }
+            },
+        };
+        match output {
+            Output::User(packet) => {
+                if mouth.joint.delays {
+                    mouth.joint.common().journeys.leave_queue(now, &packet);
+                }
+                mouth.sent += packet.len();
+                self.ready.push_back((mouth.out, packet));
+            }
+            Output::Control(control, segment) => {
+                let charged = matches!(mouth.end, End::Receives(_));
+                self.wrap(which, control, segment);
+                if let (true, Some((_, packet))) = (charged, self.ready.back()) {
+                    self.charge(which, packet.len());
+                }
+            }
+            Output::Wait(at) => mouth.wake = at,
         }
     }
 }
@@ -159,49 +298,44 @@ impl Node for Edge {
             let (which, control) = self.ports[usize::from(packet.dst.port - FIRST_PORT)];
             let mouth = &mut self.mouths[which];
             match &mut mouth.end {
-                End::Sends(sender, ..) => sender.receive(now, control, segment),
+                End::Sends(sender, _) => sender.receive(now, control, segment),
                 End::Receives(receiver) => receiver.receive(now, control, segment),
+                End::Packs(sender, _) => sender.receive(now, segment),
+                End::Unpacks(receiver) => {
+                    let mut common = mouth.joint.common();
+                    if !common.pieces.completes(packet.id) {
+                        return;
+                    }
+                    receiver.receive(now, segment, &mut common.manifest);
+                }
             }
             mouth.wake = Some(Time::ZERO);
             return;
         }
-        let which = self.carrier(packet).expect("a graph hands an edge only what it does not pass through");
-        let mouth = &mut self.mouths[which];
-        if let End::Sends(sender, _, classes) = &mut mouth.end {
-            sender.push(now, classes.of(packet), *packet);
+        for mouth in self.mouths.iter().filter(|mouth| mouth.notes_arrivals()) {
+            mouth.joint.common().journeys.arrive(now, packet, None);
         }
-        mouth.wake = Some(Time::ZERO);
+        self.forward(now, *packet);
     }
 
     fn poll(&mut self, now: Time) -> Step {
-        let mut wake: Option<Time> = None;
-        for which in 0..self.mouths.len() {
-            let mouth = &mut self.mouths[which];
-            if mouth.wake.is_some_and(|at| at <= now) {
-                let output = match &mut mouth.end {
-                    End::Sends(sender, ..) => sender.poll(now),
-                    End::Receives(receiver) => receiver.poll(now),
-                };
-                match output {
-                    Output::User(packet) => return Step::Send(mouth.out, packet),
-                    Output::Control(control, segment) => {
-                        let step = self.wrap(which, control, segment);
-                        if let (Step::Send(_, packet), End::Receives(_)) = (&step, &self.mouths[which].end) {
-                            self.charge(which, packet.len());
-                        }
-                        return step;
-                    }
-                    Output::Wait(at) => mouth.wake = at,
-                }
+        loop {
+            if let Some((port, packet)) = self.ready.pop_front() {
+                return Step::Send(port, packet);
             }
-            wake = headend_engine::time::earlier(wake, self.mouths[which].wake);
+            let is_due = |mouth: &Mouth| mouth.wake.is_some_and(|at| at <= now);
+            let Some(which) = self.mouths.iter().position(is_due) else {
+                let wakes = self.mouths.iter().map(|mouth| mouth.wake);
+                return Step::Wait(wakes.fold(None, headend_engine::time::earlier));
+            };
+            self.settle(now, which);
         }
-        // A circuit before the one that was charged last may have to be looked at again.
-        if wake.is_some_and(|at| at <= now) { self.poll(now) } else { Step::Wait(wake) }
     }
 
     fn through(&self, _port: Port, packet: &Packet) -> Option<Port> {
-        if packet.dst.node == self.node || self.carrier(packet).is_some() {
+        // Somebody else's packet does not stop to be noted, but this is known only of what no circuit marks.
+        let noted = || packet.class == Class::User && self.mouths.iter().any(Mouth::notes_arrivals);
+        if packet.dst.node == self.node || self.carrier(packet).is_some() || noted() {
             return None;
         }
         let port = self.routes[usize::from(packet.dst.node)];

@@ -1,5 +1,6 @@
 //! What runs yield: tables of equally long columns, each with a name that ends in its unit.
 
+mod circuits;
 mod folder;
 mod media;
 mod write;
@@ -161,8 +162,8 @@ pub struct RunOutcome {
     pub intervals: Vec<IntervalRow>,
 }
 
-/// What one circuit sent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What one circuit did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CircuitRow {
     /// The circuit's name in the scenario.
     pub circuit: Arc<str>,
@@ -170,9 +171,9 @@ pub struct CircuitRow {
     pub controlled_bytes: u64,
     /// Bytes of users' packets sent at the guaranteed rate.
     pub guaranteed_bytes: u64,
-    /// Header packets sent, those sent again included.
+    /// Header packets sent, those sent again included; segments, if users' packets are inside of them.
     pub headers: u64,
-    /// Header packets sent again.
+    /// Of those, sent again.
     pub header_retransmits: u64,
     /// Retransmission time-outs of its TCPs.
     pub timeouts: u64,
@@ -188,6 +189,30 @@ pub struct CircuitRow {
     pub queue_max_bytes: u64,
     /// TCPs of it that have given up.
     pub failed: u64,
+    /// Bytes that left its sending end, all headers included; of a circuit between routers.
+    #[serde(default)]
+    pub sent_bytes: u64,
+    /// Bytes that left its receiving end for the sending one.
+    #[serde(default)]
+    pub answered_bytes: u64,
+    /// Packets of its own that left in fragments.
+    #[serde(default)]
+    pub fragmented: u64,
+    /// Users' packets that have left it, if the scenario asks for its delays.
+    #[serde(default)]
+    pub passed: u64,
+    /// Their bytes.
+    #[serde(default)]
+    pub passed_bytes: u64,
+    /// Of those, that came after one that had entered later.
+    #[serde(default)]
+    pub reordered: u64,
+    /// From entering the tunnel queue to leaving the circuit: mean, quantile 95 per cent and largest.
+    #[serde(default)]
+    pub delay_ns: Option<[u64; 3]>,
+    /// The same from leaving the tunnel queue.
+    #[serde(default)]
+    pub carried_ns: Option<[u64; 3]>,
 }
 
 /// What became of the frames of one flow instance.
@@ -332,7 +357,7 @@ impl Results {
     /// The tables of these runs, which are in the order of their points and run numbers.
     pub fn of(runs: &[RunOutcome], swept: &[Swept], traces: Option<Traces>) -> Results {
         let intervals = interval_table(runs, swept);
-        let circuits = circuit_table(runs, swept);
+        let circuits = circuits::table(runs, swept);
         let media = media::table(runs, swept);
         Results { flows: flow_table(runs, swept), links: link_table(runs, swept), circuits, media, intervals, traces }
     }
@@ -392,28 +417,6 @@ fn link_table(runs: &[RunOutcome], swept: &[Swept]) -> Table {
     table.counts("dropped_headers", &rows, |(_, link)| link.dropped_headers);
     table.numbers("sojourn_mean_s", &rows, |(_, link)| ratio(link.sojourn_ns as f64 / 1e9, link.served as f64));
     table
-}
-
-fn circuit_table(runs: &[RunOutcome], swept: &[Swept]) -> Option<Table> {
-    let rows: Vec<_> = runs.iter().flat_map(|run| run.circuits.iter().map(move |row| (run, row))).collect();
-    if rows.is_empty() {
-        return None;
-    }
-    let mut names = Interner::default();
-    let mut table = Table::of_runs(&rows, swept);
-    table.push("circuit", Column::Text(rows.iter().map(|(_, row)| names.share(&row.circuit)).collect()));
-    table.counts("controlled_bytes", &rows, |(_, row)| row.controlled_bytes);
-    table.counts("guaranteed_bytes", &rows, |(_, row)| row.guaranteed_bytes);
-    table.counts("headers", &rows, |(_, row)| row.headers);
-    table.counts("header_retransmits", &rows, |(_, row)| row.header_retransmits);
-    table.counts("timeouts", &rows, |(_, row)| row.timeouts);
-    table.counts("fast_retransmits", &rows, |(_, row)| row.fast_retransmits);
-    table.counts("arrived", &rows, |(_, row)| row.arrived);
-    table.counts("dropped", &rows, |(_, row)| row.dropped);
-    table.counts("queue_max_packets", &rows, |(_, row)| row.queue_max_packets);
-    table.counts("queue_max_bytes", &rows, |(_, row)| row.queue_max_bytes);
-    table.counts("failed", &rows, |(_, row)| row.failed);
-    Some(table)
 }
 
 fn interval_table(runs: &[RunOutcome], swept: &[Swept]) -> Option<Table> {

@@ -35,8 +35,7 @@ const LOOK_EVERY: u32 = 1 << 14;
 pub struct World {
     network: Network<Host, Proxy>,
     flows: Vec<Instance>,
-    /// By name, with the address of each one's first control TCP that sends.
-    circuits: Vec<(String, Endpoint)>,
+    circuits: Vec<circuits::Joined>,
     /// Ends of flows that are still under way.
     live: Rc<Cell<usize>>,
     limit: Time,

@@ -19,6 +19,7 @@
 //! A circuit may join two hosts as well: then it is a [socket of an application that streams](unreliable), or holds back a
 //! TCP that only controls errors, which is a [reliable socket](reliable).
 
+pub mod carried;
 pub mod fair;
 pub mod gmb;
 mod receiver;

@@ -235,6 +235,15 @@ impl Connection {
         }
     }
 
+    /// From now on each write is a segment of its own, however long, and sent again as such: what waits is one packet after
+    /// another, and no stream. Such a connection is not closed.
+    ///
+    /// # Panics
+    /// If the connection is not established, or something was written.
+    pub fn keep_records(&mut self) {
+        self.sender.as_mut().expect("a connection that is established").keep_records();
+    }
+
     /// Bytes of free send buffer.
     pub fn space(&self) -> Bytes {
         Bytes::new(self.sender.as_ref().map_or(0, |sender| sender.space()))
@@ -368,6 +377,11 @@ impl Connection {
     pub fn offset_of(&self, segment: &Segment) -> Option<u64> {
         let near = self.sender.as_ref().map_or(0, |sender| sender.flight.una);
         seq::position(self.isn, segment.seq, near)?.checked_sub(1)
+    }
+
+    /// The byte of the peer's stream, from 0, at which a segment of the peer's begins.
+    pub fn offset_of_peer(&self, segment: &Segment) -> Option<u64> {
+        seq::position(self.irs, segment.seq, self.receiver.next())?.checked_sub(1)
     }
 
     /// Takes a segment that arrived for this connection (RFC 9293 s3.10.7).

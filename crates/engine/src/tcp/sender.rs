@@ -1,7 +1,10 @@
 //! The sending half: what to send, when to send it again, and how much the peer and the network allow.
 
+mod records;
 #[cfg(test)]
 mod tests;
+
+use records::Records;
 
 use super::flight::{Flight, Shrink};
 use super::personality::{EraRules, Personality, Recovery, RtoPolicy};
@@ -93,6 +96,8 @@ pub(crate) struct Sender {
     paced: bool,
     release: Time,
     held: Option<Time>,
+    /// Each write is a segment.
+    records: Option<Box<Records>>,
 }
 
 impl Sender {
@@ -175,6 +180,7 @@ impl Sender {
             paced: false,
             release: Time::ZERO,
             held: None,
+            records: None,
         };
         sender.flight.controller.on_established(sender.flight.rto.srtt());
         if sender.flight.controller.wants_delivery() {
@@ -193,7 +199,16 @@ impl Sender {
         self.written += taken;
         self.more = taken < len;
         self.flight.end = self.written;
+        if let Some(records) = self.records.as_mut().filter(|_| taken > 0) {
+            records.write(self.written);
+        }
         taken
+    }
+
+    /// From now on each write is a segment of its own, however long, and sent again as such.
+    pub(crate) fn keep_records(&mut self) {
+        assert_eq!(self.written, 1, "before the first write");
+        self.records = Some(Box::default());
     }
 
     /// Bytes of free send buffer.
@@ -255,6 +270,9 @@ impl Sender {
         flight.edge = edge;
         self.window_max = self.window_max.max(heard.window);
         flight.una = heard.una;
+        if let Some(records) = &mut self.records {
+            records.acknowledge(heard.una);
+        }
         flight.rtt = None;
         // A probed byte that the peer had room for after all.
         flight.max = flight.max.max(flight.una);
@@ -348,6 +366,9 @@ impl Sender {
         self.restart_after_idle(now);
         let want = self.recovery.next(&self.flight)?;
         let flight = &self.flight;
+        if let Some(records) = &self.records {
+            return records.piece(want, flight);
+        }
         let start = want.start;
         let room = want.limit.min(flight.edge.max(if want.forced { flight.max } else { 0 }));
         let data_end = self.written.min(room).min(start + flight.mss);

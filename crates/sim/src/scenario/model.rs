@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use headend_engine::cable::docsis;
+use headend_engine::circuit::carried::Method;
 use headend_engine::link::queue::{Counts, Early, Thresholds};
 use headend_engine::relay::Model;
 use headend_engine::tcp::personality::Personality;
@@ -216,15 +217,9 @@ pub struct Circuit {
     pub to: usize,
     /// The flows whose packets enter, as indices into [`Scenario::flows`](super::Scenario::flows); `None` for all.
     pub flows: Option<Vec<usize>>,
-    /// How many control TCPs there are.
-    pub controls: u32,
-    /// Bytes of users' packets for each header packet.
-    pub vmss: Bytes,
-    /// How many copies follow each header packet.
-    pub copies: u32,
-    /// The guaranteed minimum bandwidth.
-    pub gmb: Option<Rate>,
-    /// The control TCPs.
+    /// How users' packets cross.
+    pub implementation: Implementation,
+    /// The control TCPs, or the connection that they cross in.
     pub tcp: Tcp,
     /// How much may wait to enter.
     pub queue: QueueSpec,
@@ -234,6 +229,41 @@ pub struct Circuit {
     pub classes: Vec<Vec<usize>>,
     /// The share of each of `classes`, beside 1 for all others; empty if the more urgent has priority.
     pub weights: Vec<u32>,
+    /// Whether it is noted how long each packet takes.
+    pub delays: bool,
+}
+
+/// How a circuit carries its users' packets (section 3.4 of the decoupling thesis).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Implementation {
+    /// As they are, with header packets behind them.
+    Decoupling {
+        /// How many control TCPs there are.
+        controls: u32,
+        /// Bytes of users' packets for each header packet.
+        vmss: Bytes,
+        /// How many copies follow each header packet.
+        copies: u32,
+        /// The guaranteed minimum bandwidth.
+        gmb: Option<Rate>,
+    },
+    /// In the segments of a connection.
+    Carried {
+        /// How they are put there.
+        method: Method,
+        /// The longest packet on the way.
+        mtu: u32,
+    },
+}
+
+impl Implementation {
+    /// The longest packet on the way; without meaning where packets stay as long as they are.
+    pub fn mtu(&self) -> u32 {
+        match self {
+            Implementation::Decoupling { .. } => u32::MAX,
+            Implementation::Carried { mtu, .. } => *mtu,
+        }
+    }
 }
 
 /// What is dropped of what waits to enter a circuit.

@@ -1,32 +1,43 @@
-//! A scenario's circuits: their ends at two edges, whose packets they carry, and what they did.
+//! A scenario's circuits: their ends at two edges, and whose packets they carry.
+
+use std::sync::Arc;
 
 use headend_engine::circuit::fair::Fair;
 use headend_engine::circuit::tunnel::{Class, Drops, Room, Schedule, Tunnel};
-use headend_engine::circuit::{Receiver, Sender, control_personality};
+use headend_engine::circuit::{Receiver, Sender, carried, control_personality};
 use headend_engine::link::queue::Thresholds;
 use headend_engine::packet::Endpoint;
 use headend_engine::rng::Rng;
 use headend_engine::tcp::connection::{Connection, End};
-use headend_engine::tcp::sender::Counters;
+use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Duration;
 use headend_engine::units::{Bytes, Chance};
 
 use super::build::clock_phase;
-use super::{Error, Instance};
-use crate::edge::{Carries, Classes, Edge};
+use super::{Error, Instance, World};
+use crate::edge::journeys::Span;
+use crate::edge::{self, Carries, Classes, Edge, Entry, Joint};
 use crate::host::Host;
 use crate::network::{Network, Piece, Topology};
 use crate::proxy::Proxy;
 use crate::results::CircuitRow;
-use crate::scenario::{Circuit, QueueSpec, Scenario, TunnelDrops};
+use crate::scenario::{Circuit, Implementation, QueueSpec, Scenario, TunnelDrops};
 
-/// Adds both ends of every circuit to their edges. Returns their names and where the first control TCP of each is.
+/// Where a circuit's ends are: the first TCP of each.
+#[derive(Debug)]
+pub(super) struct Joined {
+    pub(super) name: Arc<str>,
+    pub(super) from: Endpoint,
+    pub(super) to: Endpoint,
+}
+
+/// Adds both ends of every circuit to their edges.
 pub(super) fn join(
     scenario: &Scenario,
     seed: u64,
     network: &mut Network<Host, Proxy>,
     flows: &[Instance],
-) -> Result<Vec<(String, Endpoint)>, Error> {
+) -> Result<Vec<Joined>, Error> {
     let mut joined = Vec::new();
     for circuit in &scenario.circuits {
         let name = |node: usize| scenario.nodes[node].name.clone();
@@ -36,27 +47,43 @@ pub(super) fn join(
                 return Err(Error::NoCircuit { circuit: circuit.name.clone(), from: name(a), to: name(b) });
             }
         }
-        let personality = control_personality(&circuit.tcp.personality, circuit.vmss);
+        let [at_sender, at_receiver] = [from, to].map(|node| edge_at(network, node).next_endpoint());
+        let carries = carries(scenario, circuit, &network.topology, flows);
+        let entry = Entry { carries, classes: classes(scenario, circuit, flows) };
         let mut rng = Rng::named(seed, &format!("circuits/{}", circuit.name));
         let phases = [from, to].map(|node| clock_phase(seed, &scenario.nodes[node].name));
-        let mut end = |phase: Duration| End { personality: &personality, isn: rng.bits() as u32, clock_phase: phase };
-        let pairs = (0..circuit.controls).map(|_| Connection::pair(end(phases[0]), end(phases[1])));
-        let (sending, receiving): (Vec<_>, Vec<_>) = pairs.unzip();
-        let sender = Sender::new(tunnel(circuit, seed), sending, circuit.vmss, circuit.gmb)
-            .with_copies(circuit.copies, &personality);
-        let receiver = Receiver::new(receiving);
-        let receiver = if circuit.copies > 0 { receiver.with_copies() } else { receiver };
-        let carries = carries(scenario, circuit, &network.topology, flows);
-        let classes = classes(scenario, circuit, flows);
-        let [at_sender, at_receiver] = [from, to].map(|node| edge(network, node).next_endpoint());
-        edge(network, from).add_sender(sender, carries, classes, at_receiver, personality.clone());
-        edge(network, to).add_receiver(receiver, at_sender, personality.clone());
-        joined.push((circuit.name.clone(), at_sender));
+        let mut pair = |personality: &Personality| {
+            let mut end = |phase: Duration| End { personality, isn: rng.bits() as u32, clock_phase: phase };
+            Connection::pair(end(phases[0]), end(phases[1]))
+        };
+        let tunnel = tunnel(circuit, seed);
+        let base = &circuit.tcp.personality;
+        let (sends, receives, personality) = match circuit.implementation {
+            Implementation::Decoupling { controls, vmss, copies, gmb } => {
+                let personality = control_personality(base, vmss);
+                let (sending, receiving) = (0..controls).map(|_| pair(&personality)).unzip();
+                let sender = Sender::new(tunnel, sending, vmss, gmb).with_copies(copies, &personality);
+                let receiver = Receiver::new(receiving);
+                let receiver = if copies > 0 { receiver.with_copies() } else { receiver };
+                (edge::End::Sends(Box::new(sender), entry), edge::End::Receives(receiver), personality)
+            }
+            Implementation::Carried { method, .. } => {
+                let personality = carried::personality(method, base);
+                let (sending, receiving) = pair(&personality);
+                let sender = Box::new(carried::Sender::new(method, tunnel, sending, personality.clone()));
+                let receiver = Box::new(carried::Receiver::new(method, receiving));
+                (edge::End::Packs(sender, entry), edge::End::Unpacks(receiver), personality)
+            }
+        };
+        let joint = Joint::new(circuit.delays, circuit.implementation.mtu());
+        edge_at(network, from).add(sends, at_receiver, personality.clone(), joint.clone());
+        edge_at(network, to).add(receives, at_sender, personality, joint);
+        joined.push(Joined { name: circuit.name.as_str().into(), from: at_sender, to: at_receiver });
     }
     Ok(joined)
 }
 
-fn edge(network: &mut Network<Host, Proxy>, node: usize) -> &mut Edge {
+fn edge_at(network: &mut Network<Host, Proxy>, node: usize) -> &mut Edge {
     let Piece::Edge(edge) = network.graph.node_mut(node) else { unreachable!("a circuit begins and ends at an edge") };
     edge
 }
@@ -133,33 +160,83 @@ fn carries(scenario: &Scenario, circuit: &Circuit, topology: &Topology, flows: &
     Carries::Flows(ways.filter(|(_, to)| leads_over(usize::from(to.node))).collect())
 }
 
-/// What a circuit did, the books checked: a row of the results.
-pub(super) fn row(name: &str, sender: &Sender) -> CircuitRow {
-    let (counters, waiting) = (sender.counters(), sender.tunnel().counters());
-    let tcp = |count: fn(&Counters) -> u64| sender.connections().map(|tcp| count(&tcp.counters())).sum();
-    let vmss = sender.vmss().get();
+impl World {
+    /// What a circuit has done.
+    pub(super) fn circuit_row(&self, circuit: &Joined) -> CircuitRow {
+        let end = |at: Endpoint| {
+            let Piece::Edge(edge) = &self.network.graph.nodes()[usize::from(at.node)] else {
+                unreachable!("a circuit begins and ends at an edge")
+            };
+            edge.end(at).expect("a circuit's end is where it was put")
+        };
+        let (sending, sent, joint) = end(circuit.from);
+        let (_, answered, _) = end(circuit.to);
+        let mut row = match sending {
+            edge::End::Sends(sender, _) => decoupled_row(circuit.name.clone(), sender),
+            edge::End::Packs(sender, _) => carried_row(circuit.name.clone(), sender),
+            edge::End::Receives(_) | edge::End::Unpacks(_) => unreachable!("a circuit begins where it sends"),
+        };
+        row.sent_bytes = sent.get();
+        row.answered_bytes = answered.get();
+        let common = joint.common();
+        row.fragmented = common.pieces.divided();
+        let journeys = &common.journeys;
+        let nanos = |span: &Span| span.summary().map(|summary| summary.map(Duration::as_nanos));
+        row.passed = journeys.whole().count();
+        row.passed_bytes = journeys.bytes();
+        row.reordered = journeys.reordered();
+        row.delay_ns = nanos(journeys.whole());
+        row.carried_ns = nanos(journeys.carried());
+        row
+    }
+}
+
+/// What a circuit has done whose packets stay as they are, the books checked.
+pub(super) fn decoupled_row(circuit: Arc<str>, sender: &Sender) -> CircuitRow {
+    let counters = sender.counters();
     assert_eq!(
         counters.controlled_bytes + counters.charged_bytes,
-        counters.headers * vmss + sender.unpaid().get(),
-        "circuit {name}: a header for each VMSS of data, but for what is not yet a whole one"
-    );
-    assert_eq!(
-        waiting.arrived,
-        waiting.dropped + waiting.left + sender.tunnel().occupancy().0,
-        "circuit {name}: every packet that came was dropped, has left or waits"
+        counters.headers * sender.vmss().get() + sender.unpaid().get(),
+        "circuit {circuit}: a header for each VMSS of data, but for what is not yet a whole one"
     );
     CircuitRow {
-        circuit: name.into(),
         controlled_bytes: counters.controlled_bytes,
         guaranteed_bytes: counters.guaranteed_bytes,
         headers: counters.headers,
-        header_retransmits: tcp(|tcp| tcp.retransmits),
-        timeouts: tcp(|tcp| tcp.timeouts),
-        fast_retransmits: tcp(|tcp| tcp.fast_retransmits),
+        ..common_row(circuit, sender.tunnel(), sender.connections())
+    }
+}
+
+fn carried_row(circuit: Arc<str>, sender: &carried::Sender) -> CircuitRow {
+    CircuitRow {
+        controlled_bytes: sender.counters().bytes,
+        headers: sender.connection().counters().segments,
+        ..common_row(circuit, sender.tunnel(), std::iter::once(sender.connection()))
+    }
+}
+
+/// What there is of every implementation.
+fn common_row<'a>(circuit: Arc<str>, tunnel: &Tunnel, tcps: impl Iterator<Item = &'a Connection>) -> CircuitRow {
+    let waiting = tunnel.counters();
+    assert_eq!(
+        waiting.arrived,
+        waiting.dropped + waiting.left + tunnel.occupancy().0,
+        "circuit {circuit}: every packet that came was dropped, has left or waits"
+    );
+    let mut row = CircuitRow {
+        circuit,
         arrived: waiting.arrived,
         dropped: waiting.dropped,
         queue_max_packets: waiting.packets_max,
         queue_max_bytes: waiting.bytes_max,
-        failed: sender.connections().filter(|tcp| tcp.fault().is_some()).count() as u64,
+        ..CircuitRow::default()
+    };
+    for tcp in tcps {
+        let counters = tcp.counters();
+        row.header_retransmits += counters.retransmits;
+        row.timeouts += counters.timeouts;
+        row.fast_retransmits += counters.fast_retransmits;
+        row.failed += u64::from(tcp.fault().is_some());
     }
+    row
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headend_engine::circuit;
 use headend_engine::link::Discard;
 use headend_engine::packet::Endpoint;
 use headend_engine::tcp::connection::{Connection, Fault};
@@ -32,8 +31,8 @@ impl World {
     ) -> (RunOutcome, Option<RunTrace>) {
         let flows = self.flows.iter().flat_map(|instance| self.flow_rows(instance, end)).collect();
         let media = self.flows.iter().filter_map(|instance| self.media_row(instance, end)).collect();
-        let joined = self.circuits.iter().map(|(name, at)| circuits::row(name, self.circuit(*at)));
-        let sockets = self.socket_circuits().map(|(name, sender)| circuits::row(&name, sender));
+        let joined = self.circuits.iter().map(|circuit| self.circuit_row(circuit));
+        let sockets = self.socket_circuits().map(|(name, sender)| circuits::decoupled_row(name.into(), sender));
         let circuits = joined.chain(sockets).collect();
         if !self.trace {
             self.dismiss_hosts();
@@ -94,14 +93,6 @@ impl World {
             Kind::Datagrams => vec![self.stream_row(instance, end)],
             Kind::Media => vec![self.media_flow_row(instance, end)],
         }
-    }
-
-    fn circuit(&self, at: Endpoint) -> &circuit::Sender {
-        let Piece::Edge(edge) = &self.network.graph.nodes()[usize::from(at.node)] else {
-            unreachable!("a circuit begins at an edge")
-        };
-        let Some(sender) = edge.sender(at) else { unreachable!("the circuit begins here") };
-        sender
     }
 
     /// What holds the sender of a flow back, if that is a socket's.

@@ -2,6 +2,7 @@ mod bbr;
 mod books;
 mod circuits;
 mod friendly;
+mod implementations;
 mod lossless;
 mod media;
 mod proxy;

@@ -3,6 +3,7 @@
 from headend.papers.decoupling import (
     equations,
     friendly,
+    implementations,
     legacy,
     lossless,
     media,
@@ -20,6 +21,7 @@ PAPER = "S.-Y. Wang, PhD thesis, Harvard University, 1999"
 
 FIGURES: tuple[Study, ...] = (
     trunks.OVERHEAD,
+    *implementations.FIGURES,
     trunks.TT1A,
     trunks.TT1B,
     trunks.TT1C,

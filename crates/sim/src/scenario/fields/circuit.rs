@@ -29,6 +29,26 @@ const CIRCUIT_FIELDS: &[Field] = &[
         Follows("all flows"),
         "Only packets of these flows enter, data as well as acknowledgements.",
     ),
+    field(
+        "implementation",
+        Kind::Choice(|| vec!["decoupling", "encapsulation", "byte-stream"]),
+        Is("decoupling"),
+        "How users' packets cross (section 3.4 of the thesis). `decoupling`: as they are, with header packets of control TCPs \
+         behind them. `encapsulation`: each in a segment of one TCP connection. `byte-stream`: one after another as the data \
+         of one TCP connection, each with its length in two bytes before it. The last two have no `controls`, `vmss`, `copies` and `gmb`.",
+    ),
+    field(
+        "mtu",
+        Kind::Size { min: 68, max: 65_535 },
+        Is("1500B"),
+        "The longest packet on the way, for an `implementation` with packets of its own: longer ones go in fragments.",
+    ),
+    field(
+        "delays",
+        Kind::Flag,
+        Is("false"),
+        "Whether to note how long each user's packet takes, and in which order they come: for the columns from `passed` on.",
+    ),
     field("controls", Kind::Count { min: 1, max: 1_000 }, Is("1"), "How many control TCPs there are."),
     field("vmss", Kind::Size { min: 64, max: 60_000 }, Is("1500B"), "Bytes of users' packets for each header packet."),
     COPIES,
@@ -38,12 +58,13 @@ const CIRCUIT_FIELDS: &[Field] = &[
         Follows("nothing guaranteed"),
         "The guaranteed minimum bandwidth: sent with no regard to congestion.",
     ),
-    field("personality", Kind::Personality, Is("linux"), "The control TCPs, by name."),
+    field("personality", Kind::Personality, Is("linux"), "The control TCPs or the one connection, by name."),
     field(
         "tcp",
         Kind::Table(&tcp::SHAPE),
         Is("{}"),
-        "What differs from the personality. Segments are of `vmss`, and buffers without limit, whatever it says.",
+        "What differs from the personality. Segments are of `vmss` (of one packet, if each is in one), and buffers without \
+         limit, whatever it says.",
     ),
     field("queue", Kind::Queue, Is("100 packets"), "How much may wait to enter."),
     field(

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use headend_engine::circuit::carried::Method;
+
 use super::{Names, Reader, Section};
 use crate::scenario::error::Problem;
 use crate::scenario::fields::SOCKET;
-use crate::scenario::model::{Circuit, Flow, Node, NodeKind, QueueSpec, Socket, Tcp, TunnelDrops};
+use crate::scenario::model::{Circuit, Flow, Implementation, Node, NodeKind, QueueSpec, Socket, Tcp, TunnelDrops};
 use crate::scenario::setting::Setting;
 
 /// Where a name leads that is not known.
@@ -39,16 +41,45 @@ fn circuit(
         from,
         to,
         flows: carried,
-        controls: u32::try_from(section.setting("controls").count()).expect("the field's range fits 32 bits"),
-        vmss: section.setting("vmss").size(),
-        copies: copies(section, &tcp),
-        gmb: section.has("gmb").then(|| section.setting("gmb").rate()),
+        implementation: implementation(section, &tcp),
         tcp,
         queue,
         drops: drops(section, queue),
         weights: weights(section, classes.len()),
         classes,
+        delays: section.setting("delays").flag(),
     }
+}
+
+fn implementation(section: &Section<'_>, tcp: &Tcp) -> Implementation {
+    let name = section.setting("implementation").text();
+    let method = match name.as_str() {
+        "encapsulation" => Method::Encapsulation,
+        "byte-stream" => Method::ByteStream,
+        _ => {
+            if section.has("mtu") {
+                let text = "users' packets stay as long as they are: only with an `implementation` that changes them";
+                section.wrong("mtu", section.place_of("mtu"), Problem::Contradiction(text.to_owned()));
+            }
+            return Implementation::Decoupling {
+                controls: u32::try_from(section.setting("controls").count()).expect("the field's range fits 32 bits"),
+                vmss: section.setting("vmss").size(),
+                copies: copies(section, tcp),
+                gmb: section.has("gmb").then(|| section.setting("gmb").rate()),
+            };
+        }
+    };
+    for field in ["controls", "vmss", "copies", "gmb"].into_iter().filter(|field| section.has(field)) {
+        let text =
+            format!("implementation = \"{name}\" has no header packets and no guarantee: one connection carries all");
+        section.wrong(field, section.place_of(field), Problem::Contradiction(text));
+    }
+    if section.setting("drops").text() == "fair" {
+        let text = format!("\"fair\" needs the window of control TCPs, which implementation = \"{name}\" has not");
+        section.wrong("drops", section.place_of("drops"), Problem::Contradiction(text));
+    }
+    let mtu = section.setting("mtu").size().get();
+    Implementation::Carried { method, mtu: u32::try_from(mtu).expect("the field's range fits 32 bits") }
 }
 
 /// The circuit of a flow's socket.

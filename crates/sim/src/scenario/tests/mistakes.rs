@@ -345,6 +345,25 @@ fn classes_of_a_circuit_name_flows_that_it_carries_each_once_and_weights_are_as_
 }
 
 #[test]
+fn a_trunk_inside_of_a_connection_has_nothing_of_control_tcps() {
+    let packed = r#"{ from = "b", to = "f", implementation = "encapsulation" }"#;
+    let also = |field: &str, value: &str| trunk_messages(&[("circuits.trunk1", packed), (field, value)]);
+    for (field, value) in [("controls", "4"), ("vmss", "1500B"), ("gmb", "1Mbit/s"), ("copies", "1")] {
+        let said = also(&format!("circuits.trunk1.{field}"), value);
+        assert!(
+            said.contains(&format!("circuits.trunk1.{field}: implementation = \"encapsulation\" has no")),
+            "{said}"
+        );
+    }
+    assert!(also("circuits.trunk1.drops", "fair").contains("needs the window of control TCPs"));
+    assert!(also("circuits.trunk1.mtu", "67B").contains("from 68B to 65535B"));
+    let unknown = also("circuits.trunk1.implementation", "tunnel");
+    assert!(unknown.contains(r#"expected one of "decoupling", "encapsulation", "byte-stream""#), "{unknown}");
+    let mtu = trunk_messages(&[("circuits.trunk1.mtu", "576B")]);
+    assert!(mtu.contains("circuits.trunk1.mtu: users' packets stay as long as they are"), "{mtu}");
+}
+
+#[test]
 fn a_queue_that_drops_early_has_thresholds_that_fit() {
     let wrong = |table: &str| trunk_messages(&[("links.ef.queue", table)]);
     assert!(wrong(r#"{ model = "blue" }"#).contains("links.ef.queue.model"));
