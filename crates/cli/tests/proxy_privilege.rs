@@ -11,6 +11,7 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use proxied::{Proxy, Tongue, connected, rest_of};
@@ -117,6 +118,53 @@ fn a_file_that_only_root_may_read_is_refused_at_a_reload_with_what_to_do() {
     proxy.says("Nothing has changed");
     proxy.says("Let that user read the file and those that it names");
     chown(&users, Some(NOBODY), None).unwrap();
+    proxy.signal("HUP");
+    proxy.says("read again");
+}
+
+#[test]
+fn a_spool_folder_that_is_for_root_alone_is_refused_with_the_user_who_needs_it() {
+    if !is_root() {
+        return;
+    }
+    let place = TempDir::new().unwrap();
+    fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
+    let file = place.path().join("proxy.toml");
+    let text = "relay = \"store\"\n[[listen]]\naddress = \"127.0.0.1:0\"\nway = \"http\"\n\
+                [spool]\nfolder = \".\"\nquota = \"1MB\"\n";
+    fs::write(&file, text).unwrap();
+    // One that could use it would serve until it is ended.
+    let mut command = Command::new("timeout");
+    let output = command.args(["20", env!("CARGO_BIN_EXE_headend"), "proxy", "--config"]).arg(&file).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("this process is user 65534 by now, who must be able to write there"), "{said}");
+    assert!(!said.contains("are you root"), "{said}");
+}
+
+#[test]
+fn the_rights_that_the_published_unit_leaves_to_root_are_enough_to_start_and_to_reload() {
+    if !is_root() {
+        return;
+    }
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/headend-proxy.service");
+    let unit = fs::read_to_string(unit).unwrap();
+    let bounds = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=CAP_")).unwrap();
+    let bounds = format!("--bounding-set=-all,+{}", bounds.replace(" CAP_", ",+").to_lowercase());
+    let place = TempDir::new().unwrap();
+    fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
+    // That user's alone: root may read it by a right of its own.
+    let users = place.path().join("users");
+    fs::write(&users, "ann:secret\n").unwrap();
+    fs::set_permissions(&users, Permissions::from_mode(0o600)).unwrap();
+    chown(&users, Some(NOBODY), None).unwrap();
+    let low = low_port();
+    let mut proxy =
+        Proxy::start_from(&["setpriv", &bounds, "--inh-caps=-all", "--"], "", "", |text| {
+            text.replace("way = \"socks5\"\n", &format!("way = \"socks5\"\nusers = \"{}\"\n", users.display()))
+                .replacen("127.0.0.1:0", &format!("127.0.0.1:{low}"), 1)
+        });
+    assert_eq!(told(proxy.process_id(), "CapEff"), BIND_ALONE);
     proxy.signal("HUP");
     proxy.says("read again");
 }

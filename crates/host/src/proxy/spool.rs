@@ -33,9 +33,10 @@ impl Folder {
     pub(crate) fn open(path: &Path) -> Result<Folder, Error> {
         let what = || format!("keep data in {}", path.display());
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder =
-            Folder { path: path.to_owned(), folder: rustix::fs::open(path, flags, Mode::empty()).during(what)? };
-        folder.file().during(what)?;
+        let open = || rustix::fs::open(path, flags, Mode::empty());
+        let folder = open().map_err(|error| explained(error.into())).during(what)?;
+        let folder = Folder { path: path.to_owned(), folder };
+        folder.file().map_err(explained).during(what)?;
         Ok(folder)
     }
 
@@ -80,6 +81,21 @@ impl Folder {
         }
         Written { file: Some(file), bytes, len, error }
     }
+}
+
+/// What a person can do about a folder that cannot be used: whoever started the proxy as root may well use it.
+fn explained(error: io::Error) -> io::Error {
+    let advice = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            format!(
+                "this process is user {} by now, who must be able to write there",
+                rustix::process::geteuid().as_raw()
+            )
+        }
+        io::ErrorKind::NotFound => "make the folder, and let the proxy's user write there".to_owned(),
+        _ => return error,
+    };
+    io::Error::other(format!("{error}: {advice}"))
 }
 
 /// Reads `len` bytes at the offset `at`, and gives their place on the disk back: if they are the last, all that the file has
