@@ -34,6 +34,7 @@ def throughput(window_packets: float, packet_bytes: float, rtt_s: float) -> floa
 class Worked:
     """The numbers of the thesis's examples."""
 
+    per_576: float
     w_576: float
     w_52: float
     w_rs2: float
@@ -44,6 +45,7 @@ def work_out() -> Worked:
     """Both examples: 3e-5 and 576 bytes; 2e-6, 1500 bytes and 100 ms."""
     w_rs2 = window(packet_error_rate(2e-6, 52))
     return Worked(
+        per_576=packet_error_rate(3e-5, 576),
         w_576=window(packet_error_rate(3e-5, 576)),
         w_52=window(packet_error_rate(3e-5, 52)),
         w_rs2=w_rs2,
@@ -57,6 +59,7 @@ def _exact(value: float) -> Estimate:
 
 def _measure(worked: Worked) -> list[Criterion]:
     return [
+        criterion("PER, 576 B", "0.14", _exact(worked.per_576), about(0.14, 0.01)),
         criterion("W, 576 B", "about 4", _exact(worked.w_576), about(4, 1)),
         criterion("W, 52 B", "about 14", _exact(worked.w_52), about(14, 1)),
         criterion("W, BER 2e-6", "56", _exact(worked.w_rs2), about(56, 1)),
@@ -65,7 +68,8 @@ def _measure(worked: Worked) -> list[Criterion]:
 
 
 def _reason(worked: Worked, _: Sequence[Criterion]) -> str:
-    return f"The equations give {worked.w_576:.3g}, {worked.w_52:.3g}, {worked.w_rs2:.3g} and {worked.mat:.0f} B/s."
+    windows = f"{worked.w_576:.3g}, {worked.w_52:.3g}, {worked.w_rs2:.3g}"
+    return f"The equations give {worked.per_576:.3g}, {windows} and {worked.mat:.0f} B/s."
 
 
 @dataclass(frozen=True, slots=True)

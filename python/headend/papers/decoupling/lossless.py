@@ -81,7 +81,8 @@ def _tt1(vmss: str, guaranteed: tuple[str, str]) -> Scenario:
 
 
 def _trunks(name: str, cases: Sequence[Case]) -> list[Experiment]:
-    chosen = [case for case in cases if case.trunks and case.drops == "fair" and not case.properties]
+    plain = [case for case in cases if not case.properties and not case.name.endswith(ring.ONLY)]
+    chosen = [case for case in plain if case.trunks and case.drops == "fair"]
     return [Experiment(f"{name} {case.name}", case.scenario()) for case in chosen]
 
 
