@@ -34,6 +34,21 @@ def test_where_size_does_not_matter_decoupling_gains_nothing_and_copies_do():
     assert copied > 2 * plain
 
 
+def test_copies_from_end_to_end_take_from_who_has_none_and_those_on_the_link_do_not():
+    figure = protect.RS_SHARES
+    results = figure.run(Runner(paper="decoupling"), 2, duration="120s")
+    ratio = {
+        line: protect.each_kbytes(result, "first").sum() / protect.each_kbytes(result, "second").sum()
+        for (_, line, _), result in results.items()
+    }
+    assert ratio["first: two of each header from end to end"] > 3
+    assert ratio[protect.COPY] == pytest.approx(ratio["neither"], rel=0.3)
+    assert ratio["first: VMSS 3000"] == pytest.approx(2, rel=0.25), "a header stands for twice as much"
+    head, rule, *rows = figure.table(results).splitlines()
+    assert len(rows) == len(protect.SHARES)
+    assert {row.count("|") for row in (head, rule, *rows)} == {head.count("|")}
+
+
 def test_a_larger_vmss_has_the_buffer_of_equation_2():
     assert protect.larger(1500)["links.ef.queue.buffer"] == "80600B"
     assert protect.larger(3000)["links.ef.queue.buffer"] == "158600B"

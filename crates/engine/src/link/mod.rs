@@ -11,6 +11,7 @@ pub mod service;
 mod tests;
 
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 
 use crate::node::{Node, Port, Step};
 use crate::packet::{Class, Packet};
@@ -43,6 +44,8 @@ pub struct Link {
     loss: Option<Box<dyn Loss>>,
     /// What headers of control TCPs become on the line.
     compression: Option<Box<Compression>>,
+    /// How many copies follow each of them on the line.
+    header_copies: u32,
     /// The service, if it is of the simplest kind: asked here, without a call.
     constant: Option<Constant>,
     stats: Stats,
@@ -57,7 +60,10 @@ struct InService {
     /// When the packet entered the link.
     entered: Time,
     finish: Time,
+    /// On the line, copies included.
     len: Bytes,
+    /// How often it is there.
+    times: NonZeroU32,
 }
 
 /// A packet that did not get through.
@@ -130,6 +136,7 @@ impl Link {
             propagation,
             loss,
             compression: None,
+            header_copies: 0,
             constant: service.as_constant(),
             stats: Stats::default(),
             service,
@@ -141,6 +148,12 @@ impl Link {
     /// Compresses the headers of control TCPs while they are on the line. Queue and counters know them as they are outside.
     pub fn with_compression(self, compression: Compression) -> Link {
         Link { compression: Some(Box::new(compression)), ..self }
+    }
+
+    /// Puts each header of a control TCP on the line so many times more; it is lost only if all of them are. Unlike copies
+    /// that a circuit sends, these hide no drop: a queue has one of each.
+    pub fn with_header_copies(self, header_copies: u32) -> Link {
+        Link { header_copies, ..self }
     }
 
     /// Keeps a record from now on of every packet that does not get through.
@@ -228,10 +241,12 @@ impl Link {
     /// callers: most links lose nothing and are never queued for.
     #[inline(never)]
     fn finish(&mut self, served: InService) {
-        let InService { finish, len, .. } = served;
+        let InService { finish, len, times, .. } = served;
         self.serving = None;
+        let once = Bytes::new(len.get() / u64::from(times.get()));
         if let Some(loss) = &mut self.loss
-            && loss.strikes(finish, len)
+            // Each is there, whatever became of those before.
+            && (0..times.get()).fold(true, |all, _| loss.strikes(finish, once) && all)
         {
             let (_, packet) = self.line.pop_back().expect("the packet in service is the last on the line");
             self.note_first();
@@ -263,6 +278,12 @@ impl Link {
             None => packet.len(),
             Some(compression) => compression.send(packet),
         };
+        let times = if self.header_copies > 0 && packet.class == Class::Header {
+            NonZeroU32::MIN.saturating_add(self.header_copies)
+        } else {
+            NonZeroU32::MIN
+        };
+        let len = Bytes::new(len.get() * u64::from(times.get()));
         let finish = match &mut self.constant {
             Some(constant) => constant.finish(start, len),
             None => self.service.finish(start, len),
@@ -270,7 +291,7 @@ impl Link {
         self.stats.busy += finish - start;
         self.stats.served += 1;
         self.stats.sojourn += u128::from((finish - entered).as_nanos());
-        self.serving = Some(InService { entered, finish, len });
+        self.serving = Some(InService { entered, finish, len, times });
         let arrival = finish + self.propagation;
         self.next_arrival = self.next_arrival.min(arrival);
         room::for_one_more(&mut self.line);

@@ -151,6 +151,21 @@ fn arrivals() -> impl Strategy<Value = Vec<(Time, Packet)>> {
 }
 
 #[test]
+fn a_header_with_copies_on_the_line_is_lost_if_all_of_them_are_and_takes_their_time() {
+    // The line carries headers 1 1 2 2 3 3, of which the 2nd, 3rd and 4th are lost, and then a user's packet once.
+    let loss = Box::new(List::new(vec![2, 3, 4]));
+    let mut link =
+        Link::new(Box::new(DropTail::unlimited()), Box::new(Constant::new(RATE)), Some(loss), Duration::ZERO)
+            .with_header_copies(1);
+    let classes = [(1, Class::Header), (2, Class::Header), (3, Class::Header), (4, Class::User)];
+    let arrivals = classes.map(|(id, class)| (Time::ZERO, Packet { class, ..packet(id, 52) }));
+    let at = |bytes: u64| Time::ZERO + Duration::from_micros(bytes);
+    assert_eq!(drive(&mut link, &arrivals), [(at(104), 1), (at(312), 3), (at(364), 4)]);
+    let stats = link.close_books(at(1_000));
+    assert_eq!((stats.lost, stats.lost_bytes, stats.delivered_bytes), (1, 52, 156));
+}
+
+#[test]
 fn the_records_of_discards_are_handed_over_once_and_the_link_goes_on_recording() {
     let setup = Setup { limit: Limit::Waiting(Capacity::Packets(0)), lost: vec![2], propagation: Duration::ZERO };
     let mut graph = Graph::new();

@@ -36,7 +36,7 @@ pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queu
         let rng = Rng::named(seed, &format!("{queue_name}/processing"));
         service = Box::new(Processing::new(service, direction.processing, rng));
     }
-    let link = Link::new(queue, service, loss, direction.delay);
+    let link = Link::new(queue, service, loss, direction.delay).with_header_copies(direction.header_copies);
     match direction.header_compression {
         HeaderCompression::None => link,
         HeaderCompression::Vj => link.with_compression(Compression::new(false)),

@@ -119,6 +119,8 @@ pub struct Direction {
     pub loss: LossSpec,
     /// What headers of control TCPs become on it.
     pub header_compression: HeaderCompression,
+    /// How many copies follow each of them on it.
+    pub header_copies: u32,
 }
 
 /// What headers of control TCPs become on a link.

@@ -22,7 +22,7 @@ use super::routes::Routes;
 use super::setting::Setting;
 use super::tcp;
 use super::{Scenario, Sweep};
-use medium::{compression, loss, service};
+use medium::{compression, copies, loss, service};
 use queue::discipline;
 
 /// Reads a document without its sweep.
@@ -399,6 +399,7 @@ impl<'a> Reader<'a> {
                     queue: discipline(section),
                     loss: loss(section),
                     header_compression: compression(section.setting("header_compression")),
+                    header_copies: copies(section.setting("header_copies")),
                 };
                 let differs = section.table_under("back", &fields::BACK);
                 let given = |field| differs.has(field).then(|| differs.setting(field));
@@ -409,6 +410,7 @@ impl<'a> Reader<'a> {
                     queue: if differs.has("queue") { discipline(&differs) } else { there.queue.clone() },
                     loss: if differs.has("loss") { loss(&differs) } else { there.loss.clone() },
                     header_compression: given("header_compression").map_or(there.header_compression, compression),
+                    header_copies: given("header_copies").map_or(there.header_copies, copies),
                 };
                 LinkKind::Plain { there, back }
             }

@@ -117,6 +117,7 @@ fn fields_that_are_left_out_have_their_documented_values() {
         queue: Discipline::Tail(QueueSpec::Unlimited),
         loss: LossSpec::None,
         header_compression: HeaderCompression::None,
+        header_copies: 0,
     };
     assert_eq!(scenario.links[0].kind, LinkKind::Plain { there: expected.clone(), back: expected });
 }

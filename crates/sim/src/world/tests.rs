@@ -43,6 +43,7 @@ fn direction(rate: Rate, delay_ms: u64, loss: LossSpec) -> Direction {
         queue: Discipline::Tail(QueueSpec::Unlimited),
         loss,
         header_compression: HeaderCompression::None,
+        header_copies: 0,
     }
 }
 

@@ -138,6 +138,8 @@ class SocketFigure:
     x_log: bool = True
     claims: Sequence[Claim[Results]] = ()
     notes: Sequence[str] = ()
+    table: Callable[[Results], str] | None = None
+    """Shown instead of lines."""
     section: str = "4.7"
     runs_quick: int = 2
     runs_full: int = 20
@@ -151,11 +153,12 @@ class SocketFigure:
             title=self.title,
             caption=self.caption,
             section=self.section,
-            kind="lines",
-            x_label=self.x_label,
-            y_label="Goodput of both connections [KB/s]",
-            x_log=self.x_log,
-            series=[series for panel in self.panels for series in _series(panel, results)],
+            kind="table" if self.table else "lines",
+            x_label="" if self.table else self.x_label,
+            y_label="" if self.table else "Goodput of both connections [KB/s]",
+            x_log=self.x_log and not self.table,
+            series=[] if self.table else [line for panel in self.panels for line in _series(panel, results)],
+            text=self.table(results) if self.table else "",
             claims=[claim.judge(results) for claim in self.claims],
             command=runner.command(self.id),
             runs=runs,

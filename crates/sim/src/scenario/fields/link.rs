@@ -3,6 +3,7 @@
 use super::Absent::{Follows, Is, Required};
 use super::{DELAY, Field, Kind, SIZE_BYTES_MAX, Shape, field, field_of};
 
+const COPIES: Kind = Kind::Count { min: 0, max: 8 };
 const COMPRESSION: Kind = Kind::Choice(|| vec!["none", "vj", "twice"]);
 
 /// A link.
@@ -50,6 +51,14 @@ const LINK_FIELDS: &[Field] = &[
         Is("none"),
         "What headers of control TCPs become on the medium. `vj`: what changed since the one before (RFC 1144); what follows a \
          lost one is lost as well, until one is sent again. `twice`: the far end guesses what the lost one was (section 4.9).",
+    ),
+    field_of(
+        PLAIN,
+        "header_copies",
+        COPIES,
+        Is("0"),
+        "How many copies of each header of a control TCP follow it on the medium, where it is lost only if all of them are \
+         (section 4.9). Unlike the `copies` of a circuit, these hide no drop: the queue has one of each.",
     ),
     field_of(
         PLAIN,
@@ -101,6 +110,7 @@ const BACK_FIELDS: &[Field] = &[
         Follows("the link's `header_compression`"),
         "What headers of control TCPs become on the medium.",
     ),
+    field("header_copies", COPIES, Follows("the link's `header_copies`"), "Copies of headers on the medium."),
 ];
 
 /// A channel of a cable link.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use headend_engine::circuit::carried::Method;
 
-use super::{Names, Reader, Section};
+use super::{Names, Reader, Section, medium};
 use crate::scenario::error::Problem;
 use crate::scenario::fields::SOCKET;
 use crate::scenario::model::{Circuit, Flow, Implementation, Node, NodeKind, QueueSpec, Socket, Tcp, TunnelDrops};
@@ -100,7 +100,7 @@ pub(super) fn socket(reader: &Reader<'_>, flow: &Section<'_>) -> Socket {
 
 /// How many copies follow each header of control TCPs like this one.
 fn copies(section: &Section<'_>, tcp: &Tcp) -> u32 {
-    let copies = u32::try_from(section.setting("copies").count()).expect("the field's range fits 32 bits");
+    let copies = medium::copies(section.setting("copies"));
     if copies > 0 && !tcp.personality.timestamps {
         let text =
             "copies need control TCPs with `timestamps`, by which a copy is told from a header sent again".to_owned();

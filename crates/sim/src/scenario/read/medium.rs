@@ -108,6 +108,11 @@ pub(super) fn compression(chosen: Setting) -> HeaderCompression {
     }
 }
 
+/// How many copies something has.
+pub(super) fn copies(given: Setting) -> u32 {
+    u32::try_from(given.count()).expect("the field's range fits 32 bits")
+}
+
 /// The field `loss` of a link, direction or channel: a probability, steps of it, or a table.
 pub(super) fn loss(section: &Section<'_>) -> LossSpec {
     let Some(value) = section.table.get("loss") else { return LossSpec::None };

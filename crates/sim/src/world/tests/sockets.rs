@@ -86,6 +86,7 @@ fn found(socket: &str, link: &str) -> [u64; 2] {
 fn headers_that_are_sent_twice_spare_a_circuit_its_losses() {
     assert!(found("copies = 0", "")[0] >= 2, "of 5500 headers one in 1200 is damaged");
     assert_eq!(found("copies = 1", ""), [0, 0], "and one pair in more than a million");
+    assert_eq!(found("copies = 0", "header_copies = 1"), [0, 0], "on the link as well");
 }
 
 #[test]
