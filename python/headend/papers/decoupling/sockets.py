@@ -102,6 +102,13 @@ def utilisation(result: Result) -> NDArray[np.float64]:
     return np.asarray(100 * result.links.where(link="ef", direction="e->f")["utilisation"])
 
 
+def redundancy(result: Result) -> str:
+    """What a run sends again of data, and what is lost of all packets."""
+    link, runs = result.links.where(link="ef", direction="e->f"), result.flows["run"].max() + 1
+    again, lost = result.flows["retransmits"].sum(), link["lost"].sum() + link["dropped_user"].sum()
+    return f"{again / runs:.0f} data packets are sent again where {lost / runs:.0f} packets are lost"
+
+
 def timeouts(result: Result) -> float:
     """Of what controls congestion, the control TCPs or else the TCPs themselves: a run's mean."""
     table = result.circuits if result.circuits is not None and result.circuits.rows else result.flows
@@ -345,7 +352,7 @@ def _reason_rs2(results: Results, criteria: Sequence[Criterion]) -> str:
         f"{mean[ALONE_PROMPT]:.0f} where each header is acknowledged, as equation (4) supposes and section 2.3.3 "
         f"does not. Two get {mean[DECOUPLING]:.0f} if no socket buffer holds them back, {large:.0f} with buffers of "
         f"64 KiB, the largest without window scaling, and {small:.0f} with 32 KiB. The thesis does not "
-        "state its buffers."
+        f"state its buffers. It puts its gap down to redundancy; here {redundancy(results[PUBLISHED, DECOUPLING, RS2_RTT_MS])}."
     )
 
 
