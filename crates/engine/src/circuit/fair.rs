@@ -13,6 +13,12 @@ use crate::units::{Bytes, Chance, Rate};
 /// threshold K should not be too small".
 const EXEMPT_MIN: u64 = 3;
 
+/// A flow that owes nothing more to its exemption is forgotten once it is not active, and any other after this: longer than any
+/// sender waits for a time-out before it sends again (RFC 6298 s2.5: 60 s at least).
+const FORGOTTEN: Duration = Duration::from_secs(64);
+/// Below so many flows nobody looks for those to forget.
+const FLOWS_MIN: usize = 64;
+
 /// P1: bytes that a trunk's buffer needs, RTTup TrunkBW / 2: what is in the network when the trunk halves its rate.
 pub fn required_room(rtt_upper: Duration, trunk: Rate) -> Bytes {
     let bits = u128::from(trunk.get()) * u128::from(rtt_upper.as_nanos()) / 1_000_000_000;
@@ -42,6 +48,8 @@ pub struct Fair {
     /// A flow that has sent nothing for so long is not active.
     idle: Duration,
     flows: BTreeMap<(Endpoint, Endpoint), Flow>,
+    /// From so many flows on, those to forget are looked for.
+    flows_max: usize,
     /// K.
     exempt: u64,
 }
@@ -68,18 +76,37 @@ impl Fair {
             weight_bits: 0,
             departure: Duration::from_millis(1),
         };
-        Fair { law: Law::new(thresholds, rng), idle: rtt_upper, flows: BTreeMap::new(), exempt: EXEMPT_MIN }
+        Fair {
+            law: Law::new(thresholds, rng),
+            idle: rtt_upper,
+            flows: BTreeMap::new(),
+            flows_max: FLOWS_MIN,
+            exempt: EXEMPT_MIN,
+        }
     }
 
     pub(crate) fn trunk_shrank(&mut self, Shrinking { now, window }: Shrinking) {
         let idle = self.idle;
-        self.flows.retain(|_, flow| now.since(flow.seen) <= idle || flow.exempt > 0);
+        self.forget(now);
         let active = self.flows.values().filter(|flow| now.since(flow.seen) <= idle).count();
         self.exempt = exempt_packets(window, active as u64);
     }
 
+    /// Drops the records of flows that are gone, so that they never number more than twice those that are not.
+    fn forget(&mut self, now: Time) {
+        let idle = self.idle;
+        self.flows.retain(|_, flow| {
+            let silent = now.since(flow.seen);
+            silent <= idle || flow.exempt > 0 && silent <= FORGOTTEN
+        });
+        self.flows_max = FLOWS_MIN.max(2 * self.flows.len());
+    }
+
     /// Whether a packet may wait that finds so many waiting, and room or none.
     pub(crate) fn admits(&mut self, now: Time, packet: &Packet, waiting: u64, has_room: bool) -> bool {
+        if self.flows.len() >= self.flows_max {
+            self.forget(now);
+        }
         let flow = self.flows.entry((packet.src, packet.dst)).or_insert(Flow { seen: now, exempt: 0 });
         flow.seen = now;
         if flow.exempt > 0 && has_room {
@@ -144,6 +171,31 @@ mod tests {
         assert!(!fair.admits(Time::ZERO, &packet(1), 100, true));
         assert!(!fair.admits(Time::ZERO, &packet(2), 100, true));
         assert!(!fair.admits(Time::ZERO, &packet(1), 100, false), "a full buffer spares nobody");
+    }
+
+    #[test]
+    fn flows_that_are_gone_are_forgotten_dropped_packets_or_not() {
+        let mut fair = fair();
+        // A new flow each millisecond, each second one of which loses a packet and never comes back.
+        for ms in 0..200_000_u64 {
+            let now = Time::ZERO + Duration::from_millis(ms);
+            let (src, dst) = (Endpoint { node: (ms >> 16) as u16, port: ms as u16 }, Endpoint { node: 9, port: 80 });
+            fair.admits(now, &Packet { src, dst, ..packet(0) }, if ms % 2 == 0 { 100 } else { 0 }, true);
+        }
+        // Half of those of 64 s, and all of the last 200 ms; at most twice as many before somebody looks.
+        assert!(fair.flows.len() <= 2 * 32_300, "{} flows are remembered", fair.flows.len());
+        fair.trunk_shrank(Shrinking { now: Time::ZERO + Duration::from_secs(300), window: 64 });
+        assert_eq!(fair.flows.len(), 0);
+    }
+
+    #[test]
+    fn a_flow_that_is_silent_during_its_time_out_is_spared_when_it_comes_back() {
+        let mut fair = fair();
+        assert!(!fair.admits(Time::ZERO, &packet(1), 100, true));
+        let later = Time::ZERO + Duration::from_secs(30);
+        fair.trunk_shrank(Shrinking { now: later, window: 16 });
+        assert!((0..EXEMPT_MIN).all(|_| fair.admits(later, &packet(1), 99, true)));
+        assert!(!fair.admits(later, &packet(1), 100, true));
     }
 
     #[test]

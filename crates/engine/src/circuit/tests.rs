@@ -5,9 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::tunnel::{Room, Tunnel};
+use super::fair::{Fair, exempt_packets};
+use super::tunnel::{Class, Drops, Room, Schedule, Tunnel};
 use super::*;
-use crate::packet::{Body, Class, Endpoint};
+use crate::cc::Algorithm;
+use crate::packet::{self, Body, Endpoint};
+use crate::rng::Rng;
 use crate::tcp::connection::{Connection, End, Fault};
 use crate::time::Duration;
 use crate::units::Rate;
@@ -146,7 +149,7 @@ impl<S: Sends> Path<S> {
 
 pub(super) fn packet(id: u64, len: u32) -> Packet {
     let end = |node| Endpoint { node, port: id as u16 };
-    Packet { id, src: end(1), dst: end(2), len, class: Class::Unmarked, body: Body::Opaque }
+    Packet { id, src: end(1), dst: end(2), len, class: packet::Class::Unmarked, body: Body::Opaque }
 }
 
 pub(super) fn at_ms(ms: u64) -> Time {
@@ -296,6 +299,35 @@ fn a_control_tcp_that_is_never_answered_ends_and_its_circuit_says_so() {
     assert!(path.sent.len() < 100);
 }
 
+#[test]
+fn a_trunk_that_shrinks_works_k_out_of_the_window_that_it_had_and_the_flows_that_are_active() {
+    const FLOWS: u64 = 3;
+    let fair = Fair::new(1_000, 2_000, Duration::from_millis(500), Rng::named(1, "trunk"));
+    let class = Class { room: Room::Packets(100_000), drops: Drops::Fair(fair), weight: 1 };
+    let tunnel = Tunnel::new(vec![class], Schedule::Priority);
+    let mut path = Path::with_tunnel(1, 1_500, None, tunnel, &Personality::newreno());
+    path.losses = (0..10_000).map(|n| n == 300).collect();
+    let mut before = (0, 0);
+    let mut found = None;
+    // Of a fourth flow there is one packet, long before.
+    let arrivals: Vec<_> = (0..2_000).map(|n| (at_ms(if n == 0 { 0 } else { 1_000 + n / 2 }), n)).collect();
+    path.run_with(&arrivals, at_ms(3_000), |sender, now, n| {
+        let losses = sender.connections().next().unwrap().counters().fast_retransmits;
+        if losses > before.0 {
+            found = Some((before.1, sender.tunnel().exempt_packets(0).unwrap()));
+        }
+        before = (losses, sender.window_packets());
+        let flow = if *n == 0 { FLOWS } else { n % FLOWS };
+        let end = |node| Endpoint { node, port: flow as u16 };
+        sender.push(now, 0, Packet { src: end(1), dst: end(2), ..packet(*n, 1_500) });
+    });
+    let (window, exempt) = found.expect("the header that was lost");
+    assert!(window >= 20, "{window}");
+    // The window may have grown since the packet before.
+    let k = (window..window + 3).map(|window| exempt_packets(window, FLOWS)).collect::<Vec<_>>();
+    assert!(k.contains(&exempt) && exempt > 3, "{exempt} of {k:?}, with a window of {window}");
+}
+
 proptest! {
     #[test]
     fn users_packets_leave_in_order_and_as_they_came_and_no_credit_is_spent_that_was_not_earned(
@@ -308,8 +340,11 @@ proptest! {
         guaranteed in prop::option::of(1..4_000_u64),
         room in 1..200_u64,
         sender in 0..4_usize,
+        controller in prop::option::of(0..Algorithm::ALL.len()),
     ) {
         let base = [Personality::bsd_reno_1996, Personality::newreno, Personality::sack, Personality::linux][sender]();
+        let controller = controller.map_or(base.controller, |which| Algorithm::ALL[which].1);
+        let base = Personality { controller, ..base };
         let mut path = Path::new(controls, vmss, guaranteed.map(Rate::kbit), Room::Packets(room), &base);
         path.losses = losses.into();
         let mut charged = 0;
@@ -329,7 +364,7 @@ proptest! {
             prop_assert!(last.is_none_or(|last| last < sent.id), "in order");
             last = Some(sent.id);
             let came = arrivals[sent.id as usize].1;
-            prop_assert_eq!(*sent, Packet { class: Class::User, ..came }, "with a mark and otherwise as it came");
+            prop_assert_eq!(*sent, Packet { class: packet::Class::User, ..came }, "with a mark and otherwise as it came");
         }
         let counters = path.sender.counters();
         let earned = counters.headers * vmss;

@@ -265,6 +265,14 @@ impl Tunnel {
         self.lanes.iter().any(|lane| matches!(lane.drops, LaneDrops::Fair(_)))
     }
 
+    /// K of a class that is fair to flows: so many packets of a flow pass after one was dropped (thesis s3.6).
+    pub fn exempt_packets(&self, class: usize) -> Option<u64> {
+        match &self.lanes[class].drops {
+            LaneDrops::Fair(fair) => Some(fair.exempt()),
+            LaneDrops::Tail | LaneDrops::Early(_) => None,
+        }
+    }
+
     /// True if nothing waits.
     pub fn is_empty(&self) -> bool {
         self.packets == 0
