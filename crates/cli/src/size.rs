@@ -5,6 +5,7 @@ mod trunk;
 use clap::{Args, ValueEnum};
 
 use headend_engine::circuit::size::Trunks;
+use headend_engine::time::Duration;
 use headend_engine::units::{Bytes, Rate};
 use headend_sim::scenario::{QueueSpec, quantity};
 use headend_sim::size::{Question, Window};
@@ -66,6 +67,14 @@ pub(crate) struct Arguments {
         requires = "trunk")]
     alpha: u64,
 
+    /// With --trunk: the longest round trip of a trunk's users, for the buffer at its sender as well (section 3.6)
+    #[arg(long, value_name = "TIME", value_parser = user_rtt, requires = "trunk")]
+    user_rtt: Option<Duration>,
+
+    /// With --user-rtt: the most that the trunk is to send, the link's rate unless given
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "user_rtt")]
+    peak: Option<Rate>,
+
     /// Form of the output
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -117,9 +126,10 @@ fn run_trunk(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Wrong(format!("--gmb {gmb}: less than the link's rate, {link}, can be guaranteed")));
     }
     let trunks = Trunks { alpha, connections, vmss, header: Bytes::new(arguments.header), gmb, link };
+    let sender = arguments.user_rtt.map(|user_rtt| trunk::Sender { user_rtt, peak: arguments.peak.unwrap_or(link) });
     match format {
-        Format::Text => outputs::print(|out| out.write_all(trunk::derivation(&trunks).as_bytes())),
-        Format::Json => outputs::print(|out| writeln!(out, "{:#}", trunk::numbers(&trunks))),
+        Format::Text => outputs::print(|out| out.write_all(trunk::derivation(&trunks, sender).as_bytes())),
+        Format::Json => outputs::print(|out| writeln!(out, "{:#}", trunk::numbers(&trunks, sender))),
     }
 }
 
@@ -143,6 +153,11 @@ fn rate(text: &str) -> Result<Rate, String> {
 
 fn rate_or_none(text: &str) -> Result<Rate, String> {
     if text == "0" { Ok(Rate::bit(0)) } else { rate(text) }
+}
+
+fn user_rtt(text: &str) -> Result<Duration, String> {
+    let span = quantity::span(text).filter(|span| (1..=3_600_000_000_000).contains(&span.as_nanos()));
+    span.ok_or_else(|| "expected a time such as 200ms, up to 3600s".to_owned())
 }
 
 fn mss(text: &str) -> Result<Bytes, String> {

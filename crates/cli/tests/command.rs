@@ -102,6 +102,7 @@ fn a_wrong_request_exits_with_2_and_says_what_is_allowed() {
             "expected a size",
         ),
         (vec!["size", "--trunk", "--link", "5M", "--gmb", "5M", "--connections", "1"], "less than the link's rate"),
+        (vec!["size", "--trunk", "--link", "5M", "--connections", "1", "--user-rtt", "2"], "a time such as 200ms"),
         (vec!["nonsense"], "nonsense"),
         (vec![], "Usage"),
     ] {
@@ -239,6 +240,19 @@ fn size_gives_the_buffer_of_a_router_that_trunks_pass() {
         serde_json::from_str(&place.stdout(&[&thesis[..], &["--format", "json"]].concat())).expect("JSON");
     assert_eq!(json["required_bytes"], 222_656);
     assert_eq!(json["header_packets"], 64);
+    assert_eq!(json["sender_bytes"], Value::Null);
+}
+
+#[test]
+fn size_gives_the_buffer_of_a_trunk_s_sender_for_the_round_trips_of_its_users() {
+    let place = Place::new();
+    let trunk = ["size", "--trunk", "--link", "9600kbit/s", "--connections", "8", "--user-rtt", "200ms"];
+    // 1.2 MB/s for 0.2 s, halved.
+    let derivation = place.stdout(&trunk);
+    assert!(derivation.contains("RTTup x TrunkBW / 2") && derivation.contains("120000B"), "{derivation}");
+    let half = place.stdout(&[&trunk[..], &["--peak", "4800kbit/s", "--format", "json"]].concat());
+    let json: Value = serde_json::from_str(&half).expect("JSON");
+    assert_eq!(json["sender_bytes"], 60_000);
 }
 
 #[test]
