@@ -352,7 +352,8 @@ def _reason_rs2(results: Results, criteria: Sequence[Criterion]) -> str:
         f"{mean[ALONE_PROMPT]:.0f} where each header is acknowledged, as equation (4) supposes and section 2.3.3 "
         f"does not. Two get {mean[DECOUPLING]:.0f} if no socket buffer holds them back, {large:.0f} with buffers of "
         f"64 KiB, the largest without window scaling, and {small:.0f} with 32 KiB. The thesis does not "
-        f"state its buffers. It puts its gap down to redundancy; here {redundancy(results[PUBLISHED, DECOUPLING, RS2_RTT_MS])}."
+        "state its buffers. It puts its gap to the bound down to redundancy; here "
+        f"{redundancy(results[PUBLISHED, DECOUPLING, RS2_RTT_MS])}."
     )
 
 
