@@ -120,6 +120,23 @@ fn where_no_proxy_listens_or_none_that_connects_the_run_ends_soon_and_says_why()
     }
 }
 
+#[test]
+fn a_server_that_cannot_listen_where_it_should_is_told_with_what_would_be_right() {
+    let proxy = speaker(b"");
+    // 192.0.2.0/24 is nobody's (RFC 5737).
+    let cases = [
+        (["--way", "http", "--origin-address", "192.0.2.77"], "an address of this machine"),
+        (["--way", "forward", "--origin-address", &proxy], "no other process listens"),
+    ];
+    for (arguments, expected) in cases {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headend"));
+        let output = command.args(["conform", &proxy]).args(arguments).output().expect("the binary runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
 /// The address of a server that says this to everybody, whatever it hears, and ends its direction.
 fn speaker(words: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -82,10 +82,14 @@ impl Origin {
                 }
             }
         });
-        let (gates, refusing) = listening
-            .recv()
-            .expect("the thread answers before it ends")
-            .map_err(|error| Failure::Failed(format!("listen at {address} (--origin-address): {error}")))?;
+        let (gates, refusing) = listening.recv().expect("the thread answers before it ends").map_err(|error| {
+            let expected = match error.kind() {
+                io::ErrorKind::AddrNotAvailable => "; expected an address of this machine, or of --origin-namespace",
+                io::ErrorKind::AddrInUse => "; expected a port at which no other process listens, ss -ltnp names it",
+                _ => "",
+            };
+            Failure::Failed(format!("listen at {address} (--origin-address): {error}{expected}"))
+        })?;
         Ok(Origin { orders, gates, refusing, thread })
     }
 }
