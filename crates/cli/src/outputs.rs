@@ -30,7 +30,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// The folder `path`, if results may be written there. Nothing is made yet.
+    /// The folder `path`, if results can and may be written there. Nothing is made yet but for trying, and not left.
     pub(crate) fn new(path: &Path, force: bool) -> Result<Folder, Failure> {
         // Its neighbours' names are made from its own, so it must have one.
         let path = match path.file_name() {
@@ -58,7 +58,22 @@ impl Folder {
             }
             Ok(_) => {}
         }
-        Ok(Folder { path, force })
+        let folder = Folder { path, force };
+        folder.try_making()?;
+        Ok(folder)
+    }
+
+    /// Runs may take hours: that nothing can be written is better known before them.
+    fn try_making(&self) -> Result<(), Failure> {
+        let part = self.part();
+        let is_new = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        let made: Vec<&Path> = part.ancestors().take_while(is_new).collect();
+        let done = fs::create_dir_all(&part);
+        for path in made {
+            // What another process has filled meanwhile stays; what was not made is not there.
+            let _ = fs::remove_dir(path);
+        }
+        done.map_err(|error| Failure::io(&part, error))
     }
 
     /// Where the results grow, beside the folder itself: `NAME.part`.

@@ -123,6 +123,18 @@ fn a_failure_exits_with_1() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn a_folder_that_cannot_be_made_is_refused_before_anything_is_run() {
+    let place = Place::new();
+    // It takes minutes, and nobody may make folders there.
+    let long = ["sim", "small.toml", "--quiet", "--runs", "10000000", "--out", "/proc/results/run"];
+    let message = place.refusal(&long, 1);
+    assert!(message.contains("/proc/results/run.part"), "{message}");
+    place.stdout(&["sim", "small.toml", "--quiet", "--out", "a/b/c"]);
+    assert_eq!(names(&place.path("a/b")), ["c"], "nothing that was made for trying is left");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn a_full_disk_under_stdout_is_a_failure() {
     let place = Place::new();
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has /dev/full");
