@@ -157,7 +157,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     drop(passed);
     // After the proxy gave up its privileges: a thread that was there before would keep some of its own.
-    lines::start_writing(waiting)?;
+    let writing = lines::start_writing(waiting)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Failed(format!("signals cannot be received: {error}")))?;
     let admin = Admin::start(&proxy)?;
@@ -165,7 +165,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         predecessor.relieve()?;
         eprintln!("took over from the proxy that ran");
     }
-    runtime.block_on(serve(proxy, admin.as_ref(), supervisor.as_ref(), arguments.config.as_deref()))
+    let outcome = runtime.block_on(serve(proxy, admin.as_ref(), supervisor.as_ref(), arguments.config.as_deref()));
+    writing.finish();
+    outcome
 }
 
 /// Serves until a signal says to end.

@@ -250,6 +250,21 @@ fn a_terminated_proxy_lets_connections_end_and_a_second_signal_does_not() {
 }
 
 #[test]
+fn connections_that_a_proxy_does_not_wait_for_have_their_lines_too() {
+    let mut proxy = Proxy::start_with("log = \"connections\"", "");
+    let open: Vec<_> = (0..200).map(|_| server_and_client(&proxy, Tongue::Forward)).collect();
+    let (mut server, mut client) = server_and_client(&proxy, Tongue::Connect);
+    client.write_all(b"hello").unwrap();
+    server.read_exact(&mut [0; 5]).unwrap();
+    proxy.signal("TERM");
+    proxy.says("connections are open");
+    proxy.signal("TERM");
+    let lines: Vec<_> = (0..=open.len()).map(|_| proxy.says("end=stopped")).collect();
+    assert!(lines.iter().any(|line| line.contains("way=http") && line.contains(" up_bytes=5 ")), "{lines:?}");
+    assert_eq!(proxy.wait(), Some(0));
+}
+
+#[test]
 fn a_proxy_that_is_killed_leaves_nothing_that_looks_whole() {
     let mut proxy = Proxy::start("");
     for tongue in TONGUES {

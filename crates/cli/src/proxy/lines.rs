@@ -2,13 +2,17 @@
 
 use std::io::{self, BufWriter, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use crate::failure::Failure;
 
 /// Lines that wait to be written; beyond, they are counted and not kept.
 const WAITING_MAX: usize = 16_384;
+
+/// When the proxy ends, whoever reads them has this long for those that are left.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where lines are handed over.
 pub(super) struct Lines {
@@ -41,11 +45,28 @@ impl Lines {
     }
 }
 
-/// Starts the thread that writes them to stdout.
-pub(super) fn start_writing(waiting: Receiver<String>) -> Result<(), Failure> {
-    let writer = thread::Builder::new().name("lines".to_owned()).spawn(move || write(&waiting));
+/// The thread that writes them to stdout.
+pub(super) struct Writing(Receiver<()>);
+
+/// Starts it.
+pub(super) fn start_writing(waiting: Receiver<String>) -> Result<Writing, Failure> {
+    let (ended, is_over) = channel();
+    let body = move || {
+        write(&waiting);
+        // Whoever waits for that sees that the other end is gone.
+        drop(ended);
+    };
+    let writer = thread::Builder::new().name("lines".to_owned()).spawn(body);
     writer.map_err(|error| Failure::Failed(format!("no thread for the lines of connections: {error}")))?;
-    Ok(())
+    Ok(Writing(is_over))
+}
+
+impl Writing {
+    /// Waits until all that was handed over is written, now that nobody hands over more.
+    pub(super) fn finish(self) {
+        // Who reads stdout no more keeps nobody from ending.
+        let _ = self.0.recv_timeout(PATIENCE);
+    }
 }
 
 fn write(lines: &Receiver<String>) {

@@ -18,6 +18,8 @@ pub(crate) enum Ending {
     Refused(String),
     /// The client went before a server was reached.
     Gone(io::Error),
+    /// The proxy ended, and it was still open.
+    Stopped,
     /// Joined to a server, it came to this end; with retransmissions by side.
     Joined((End, [Option<u32>; 2])),
 }
@@ -61,6 +63,7 @@ impl Closed {
         let (end, why) = match ending {
             Ending::Refused(why) => ("refused", Some(why.clone())),
             Ending::Gone(error) => ("gone", Some(error.to_string())),
+            Ending::Stopped => ("stopped", None),
             Ending::Joined((end, retransmits)) => {
                 let names = ["local_retransmits", "remote_retransmits"];
                 for (name, count) in names.into_iter().zip(retransmits) {

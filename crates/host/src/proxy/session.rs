@@ -43,6 +43,13 @@ struct Socket<'a> {
     is_over: bool,
 }
 
+/// The line that is written of a connection when it is over, whichever way: also when the proxy ends before it does.
+struct Line<'a> {
+    session: &'a Session,
+    flow: &'a Flow,
+    ending: Ending,
+}
+
 /// A client that was understood, and the connection to its server.
 struct Opened {
     request: Request,
@@ -69,6 +76,15 @@ impl Drop for Socket<'_> {
     }
 }
 
+impl Drop for Line<'_> {
+    fn drop(&mut self) {
+        let log = &self.session.config.log;
+        if log.connections {
+            self.session.shared.log(&Closed::of(self.flow, &self.ending), log.format);
+        }
+    }
+}
+
 impl Session {
     /// Serves the client until its connection has ended. `spare` keeps a descriptor for the connection to its server.
     pub(crate) async fn serve(self, stream: TcpStream, spare: Option<OwnedFd>) {
@@ -76,18 +92,17 @@ impl Session {
         books.accepted.fetch_add(1, Ordering::Relaxed);
         let peer = SocketAddr::new(self.peer.ip().to_canonical(), self.peer.port());
         let page = books.open_page(self.listener.way.name(), peer);
+        let mut line = Line { session: &self, flow: &page.flow, ending: Ending::Stopped };
         // The client behind a PROXY header is counted when it is known.
         if self.listener.proxy_senders.is_empty() && !self.may_come(&page, peer) {
             books.refused.fetch_add(1, Ordering::Relaxed);
-            self.turn_away(&page.flow, stream).await;
+            line.ending = Ending::Refused(TOO_MANY.to_owned());
+            self.turn_away(stream).await;
             return;
         }
-        let ending = self.converse(&page, stream, spare).await;
-        if !matches!(ending, Ending::Joined(_)) {
+        line.ending = self.converse(&page, stream, spare).await;
+        if !matches!(line.ending, Ending::Joined(_)) {
             books.refused.fetch_add(1, Ordering::Relaxed);
-        }
-        if self.config.log.connections {
-            self.shared.log(&Closed::of(&page.flow, &ending), self.config.log.format);
         }
     }
 
@@ -233,13 +248,10 @@ impl Session {
     }
 
     /// Tells a client, in its own tongue, that it has too many connections.
-    async fn turn_away(&self, flow: &Flow, mut stream: TcpStream) {
+    async fn turn_away(&self, mut stream: TcpStream) {
         if self.listener.way == Way::Http {
             self.farewell(&mut stream, &Refusal::new(Status::Unavailable, TOO_MANY).answer()).await;
             listen::let_it_end(&stream);
-        }
-        if self.config.log.connections {
-            self.shared.log(&Closed::of(flow, &Ending::Refused(TOO_MANY.to_owned())), self.config.log.format);
         }
     }
 
