@@ -13,6 +13,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use proxied::{Proxy, Tongue, connected, rest_of};
 use tempfile::TempDir;
@@ -38,10 +39,15 @@ fn told(pid: u32, key: &str) -> String {
     line.unwrap_or_else(|| panic!("no {key} in {text}")).trim().to_owned()
 }
 
-/// A port below 1024 that nobody listens on.
+/// A port below 1024 that nobody listens on, and no other test here is given.
 fn low_port() -> u16 {
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    (600 + (std::process::id() % 200) as u16..1_024).find(is_free).expect("a port is free")
+    let first = 600 + (std::process::id() % 200) as u16;
+    std::iter::repeat_with(|| first + GIVEN.fetch_add(1, Ordering::Relaxed))
+        .take_while(|port| *port < 1_024)
+        .find(is_free)
+        .expect("a port is free")
 }
 
 #[test]
@@ -77,7 +83,7 @@ fn a_reload_opens_a_low_port_if_the_start_did_and_else_says_what_to_do() {
     if !is_root() {
         return;
     }
-    let (first, second) = (low_port(), low_port() + 1);
+    let (first, second) = (low_port(), low_port());
     let at = |from: &str, port: u16| {
         let (from, to) = (format!("{from}\"\nway = \"http\""), format!("127.0.0.1:{port}\"\nway = \"http\""));
         move |text: String| text.replace(&from, &to)
