@@ -12,6 +12,7 @@ from headend.papers.claim import Claim, criterion, more_than, number
 from headend.papers.decoupling.equations import packet_error_rate
 from headend.papers.decoupling.sockets import (
     BBR,
+    BERS,
     CONTROL,
     DECOUPLING,
     HEADER,
@@ -134,6 +135,21 @@ RS_OPTIONS = SocketFigure(
     ],
 )
 
+RS_OPTIONS_ERRORS = SocketFigure(
+    id="rs-options-errors",
+    title="What protects headers, against the bit error rate",
+    caption="Round trip 10 ms, as in Figure 22: the improvements that section 4.9 proposes, one at a time.",
+    section="4.9",
+    x_label="Bit error rate",
+    panels=[
+        Panel(
+            points={ber: {**bits(ber), **round_trip(10)} for ber in BERS},
+            lines=OPTIONS,
+            bounds={BUSY: lambda ber: link_bound(packet_error_rate(ber, PACKET))},
+        )
+    ],
+)
+
 RS_PACKETS = SocketFigure(
     id="rs-packets",
     title="Goodput where a packet's size does not matter to its loss",
@@ -204,4 +220,4 @@ RS_SHARES = SocketFigure(
     ],
 )
 
-FIGURES = (RS_OPTIONS, RS_SHARES, RS_PACKETS)
+FIGURES = (RS_OPTIONS_ERRORS, RS_OPTIONS, RS_SHARES, RS_PACKETS)
