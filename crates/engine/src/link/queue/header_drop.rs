@@ -25,6 +25,8 @@ pub enum Early {
 ///
 /// By the count itself, without the average, a circuit whose VMSS is one packet would lose a quarter more headers than one
 /// whose VMSS is two: its bursts bring headers in quicker succession.
+///
+/// Unlike RED's, the average is not decayed for the time that the queue was empty: it moves with arrivals alone.
 const WEIGHT_BITS: u32 = 9;
 const MAX_CHANCE: Chance = Chance::from_raw(u64::MAX / 10);
 
