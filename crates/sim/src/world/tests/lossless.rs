@@ -7,6 +7,7 @@ use headend_engine::rng::Rng;
 use headend_engine::units::{Bytes, Rate};
 
 use super::*;
+use crate::results::LinkRow;
 use crate::scenario::Document;
 
 /// One to four trunks of any VMSS over one to three routers, and the buffer that the equation asks for.
@@ -73,12 +74,19 @@ fn network(seed: u64, threshold: &str) -> (String, u64) {
 /// Users' packets dropped in the core, and the largest occupancy there.
 fn run(seed: u64, threshold: &str) -> (u64, u64, u64) {
     let (text, required) = network(seed, threshold);
-    let scenario = Document::parse("lossless", &text).unwrap().scenario().unwrap_or_else(|error| panic!("{error}"));
+    let (core, most) = core(seed, &text);
+    (core.iter().map(|link| link.dropped_user).sum(), most, required)
+}
+
+/// The links of the core, and the largest occupancy there.
+fn core(seed: u64, text: &str) -> (Vec<LinkRow>, u64) {
+    let scenario = Document::parse("lossless", text).unwrap().scenario().unwrap_or_else(|error| panic!("{error}"));
     let outcome = World::build(&scenario, 0, false).unwrap().run(0, &|| false).unwrap().0;
-    let core = || outcome.links.iter().filter(|link| link.link.starts_with("core"));
-    let delivered: u64 = core().map(|link| link.delivered).sum();
+    let core: Vec<LinkRow> = outcome.links.into_iter().filter(|link| link.link.starts_with("core")).collect();
+    let delivered: u64 = core.iter().map(|link| link.delivered).sum();
     assert!(delivered > 1_000, "seed {seed}: the trunks send");
-    (core().map(|link| link.dropped_user).sum(), core().map(|link| link.queue_bytes_max).max().unwrap(), required)
+    let most = core.iter().map(|link| link.queue_bytes_max).max().unwrap();
+    (core, most)
 }
 
 #[test]
@@ -94,4 +102,25 @@ fn trunks_whose_tcps_leave_slow_start_at_alpha_packets_lose_no_user_s_packet_in_
 fn the_equation_does_not_cover_tcps_that_leave_slow_start_all_at_once() {
     let lossy = (1..=12).filter(|&seed| run(seed, "").0 > 0).count();
     assert!(lossy > 6, "users' packets are dropped in {lossy} networks of 12");
+}
+
+#[test]
+fn routers_that_count_all_bytes_lose_few_users_packets_of_trunks_whose_vmss_they_do_not_know() {
+    let mut lossless = 0;
+    for seed in 1..=12 {
+        let (text, required) = network(seed, ", initial_ssthresh_segments = 8");
+        // Section 2.3.1: headers are dropped from half of the buffer on.
+        let queue = format!("model = \"occupancy-drop\", threshold = \"{}B\", buffer = \"{required}B\"", required / 2);
+        let from = text.find("model = \"header-drop\"").expect("a router of the core");
+        let old = &text[from..from + text[from..].find(" }").expect("its end")];
+        let (core, most) = core(seed, &text.replace(old, &queue));
+        let sum = |of: fn(&LinkRow) -> u64| core.iter().map(of).sum::<u64>();
+        let (lost, headers) = (sum(|link| link.dropped_user), sum(|link| link.dropped_headers));
+        let delivered = sum(|link| link.delivered);
+        assert!(lost * 1_000 < delivered, "seed {seed}: {lost} of {delivered} lost, {most} of {required} bytes waited");
+        assert!(headers > 0 && most > required / 2, "seed {seed}: {headers} headers dropped, {most} of {required}");
+        lossless += u64::from(lost == 0);
+    }
+    // The average that decides follows the queue too slowly for more.
+    assert!((6..12).contains(&lossless), "no user's packet is lost in {lossless} networks of 12");
 }
