@@ -158,7 +158,9 @@ fn processor_ticks(pid: u32) -> u64 {
 #[test]
 fn without_descriptors_clients_wait_the_processor_rests_and_all_are_served_later() {
     // A worker alone, so that no other takes the descriptor that a connection has kept for its server.
-    let mut proxy = Proxy::start_with("workers = 1\nuser = \"root\"", "[limits]\nconnections_per_client = 4000\n");
+    let tables = format!("{ADMIN}[limits]\nconnections_per_client = 4000\n");
+    let mut proxy = Proxy::start_with("workers = 1\nuser = \"root\"", &tables);
+    let address = admin(&mut proxy);
     let pid = proxy.process_id();
     let before = descriptors(pid);
     limit_descriptors(pid, DESCRIPTORS_MAX);
@@ -197,6 +199,11 @@ fn without_descriptors_clients_wait_the_processor_rests_and_all_are_served_later
     sender.join().unwrap();
     drop(client);
     settles_at(pid, before);
+    // The kernel's memory is watched all the time: as many connections as this are what fills it.
+    proxy.edit(|text| text.replace("[limits]\n", "[limits]\nsocket_memory = \"77GB\"\n"));
+    proxy.signal("HUP");
+    proxy.says("read again");
+    status_when(address, "", |status| status["sockets"]["limit_bytes"] == 77_000_000_000_u64);
 }
 
 /// Connections at a time on a full disk, and what each carries each way.

@@ -2,8 +2,9 @@
 //! megabytes of it, and one whose reader stalls keeps what it has: some hundred of them are enough that every other
 //! connection crawls. So beyond a bound the proxy's own buffers are cut, each to its share.
 
-use std::fs;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -25,6 +26,10 @@ const BUFFER_BYTES_MIN: u64 = 16_384;
 /// Connections that are gone through before the books are given back for a moment.
 const PAGE: usize = 256;
 
+/// Where the kernel tells of its memory, and more than it says there.
+const SOCKSTAT: &str = "/proc/net/sockstat";
+const SOCKSTAT_BYTES_MAX: usize = 4_096;
+
 /// Whether there is a shortage.
 #[derive(Debug, Default)]
 struct Judge {
@@ -36,13 +41,27 @@ struct Judge {
 pub(crate) fn watch(shared: &Arc<Shared>) -> Result<(), Error> {
     let own = kernels_own();
     let watched = Arc::downgrade(shared);
+    let cannot = |error: io::Error| format!("how much memory the kernel has for TCP cannot be watched: {error}");
+    // Open as long as the proxy runs: many connections may well have taken all other descriptors when memory is short.
+    let gauge = match File::open(SOCKSTAT) {
+        Ok(gauge) => gauge,
+        Err(error) => {
+            shared.say(&cannot(error));
+            return Ok(());
+        }
+    };
     let look = move || {
         let mut judge = Judge::default();
         let mut has_said = false;
+        let mut has_failed = false;
         while let Some(shared) = watched.upgrade() {
-            if let Err(error) = look(&shared, &mut judge, &mut has_said, own) {
-                shared.say(&format!("how much memory the kernel has for TCP cannot be watched: {error}"));
-                return;
+            match look(&shared, &gauge, &mut judge, &mut has_said, own) {
+                Ok(()) => has_failed = false,
+                Err(error) if !has_failed => {
+                    shared.say(&cannot(error));
+                    has_failed = true;
+                }
+                Err(_) => {}
             }
             drop(shared);
             thread::sleep(PERIOD);
@@ -52,10 +71,10 @@ pub(crate) fn watch(shared: &Arc<Shared>) -> Result<(), Error> {
     Ok(())
 }
 
-fn look(shared: &Shared, judge: &mut Judge, has_said: &mut bool, own: u64) -> io::Result<()> {
+fn look(shared: &Shared, gauge: &File, judge: &mut Judge, has_said: &mut bool, own: u64) -> io::Result<()> {
     let books = &shared.books;
     let bound = shared.rules().config.limits.socket_memory.map_or(own, |bytes| bytes.get());
-    let used = used()?;
+    let used = used(gauge)?;
     books.sockets.set(used, bound);
     let was_short = judge.is_short;
     if judge.is_short(used, bound, Instant::now()) {
@@ -111,9 +130,12 @@ impl Judge {
 }
 
 /// Bytes that TCP has of the kernel's memory: of all namespaces together.
-fn used() -> io::Result<u64> {
-    let text = fs::read_to_string("/proc/net/sockstat")?;
-    let pages = pages_used(&text).ok_or_else(|| io::Error::other("/proc/net/sockstat does not tell"))?;
+fn used(gauge: &File) -> io::Result<u64> {
+    let mut bytes = [0; SOCKSTAT_BYTES_MAX];
+    // Read from its beginning it is of now.
+    let len = gauge.read_at(&mut bytes, 0)?;
+    let pages = pages_used(&String::from_utf8_lossy(&bytes[..len]));
+    let pages = pages.ok_or_else(|| io::Error::other(format!("{SOCKSTAT} does not tell")))?;
     Ok(pages * rustix::param::page_size() as u64)
 }
 
@@ -190,7 +212,8 @@ mod tests {
         let text = "sockets: used 22\nTCP: inuse 1 orphan 0 tw 0 alloc 1 mem 77\nUDP: inuse 0 mem 78\n";
         assert_eq!(pages_used(text), Some(77));
         assert_eq!(pages_used("UDP: inuse 0 mem 78\n"), None);
-        assert!(used().is_ok());
+        let gauge = File::open(SOCKSTAT).unwrap();
+        assert!(used(&gauge).is_ok() && used(&gauge).is_ok(), "again and again");
         let own = kernels_own();
         assert!(own > 0 && own < machine_bytes(), "{own} bytes of {}", machine_bytes());
     }
