@@ -274,17 +274,29 @@ impl Leg {
         // Less than two segments of the loopback's size took its connections from 600 MB/s to 2.
         let segment = socket::read(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG).unwrap_or(0);
         let bytes = bytes.max(segment.saturating_mul(2));
+        let is_to_change = |bit, now: libc::c_int, wanted: libc::c_int| match self.cut & bit != 0 {
+            true => now > wanted || now < wanted / 2,
+            false => asked & bit == 0 && now > wanted,
+        };
         let mut cut = self.cut;
-        for (bit, option) in
-            [(socket::SEND_BUFFER_LOCK, libc::SO_SNDBUF), (socket::RECEIVE_BUFFER_LOCK, libc::SO_RCVBUF)]
-        {
-            let Ok(now) = socket::read(socket, libc::SOL_SOCKET, option) else { continue };
-            let is_ours = cut & bit != 0;
-            let is_to_change = if is_ours { now > bytes || now < bytes / 2 } else { asked & bit == 0 && now > bytes };
+        if let Ok(now) = socket::read(socket, libc::SOL_SOCKET, libc::SO_SNDBUF)
+            && is_to_change(socket::SEND_BUFFER_LOCK, now, bytes)
             // The kernel doubles what it is told.
-            if is_to_change && socket::set(socket, libc::SOL_SOCKET, option, bytes / 2).is_ok() {
-                cut |= bit;
-            }
+            && socket::set(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes / 2).is_ok()
+        {
+            cut |= socket::SEND_BUFFER_LOCK;
+        }
+        // A window that was offered is not taken back (RFC 9293 s3.8.6, SHLD-14): with a receive buffer too small for what
+        // is on its way the kernel drops it, acknowledgements of the other direction among it, and nothing moves for
+        // time-outs of seconds. So that buffer stays as it is and grows no more; half of the share is offered from now on.
+        let window = (bytes / 2).max(segment.saturating_mul(2));
+        let locks = asked | cut | socket::RECEIVE_BUFFER_LOCK;
+        if let Ok(now) = socket::read(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP)
+            && is_to_change(socket::RECEIVE_BUFFER_LOCK, now, window)
+            && socket::set(socket, libc::SOL_SOCKET, socket::SO_BUF_LOCK, locks).is_ok()
+            && socket::set(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, window).is_ok()
+        {
+            cut |= socket::RECEIVE_BUFFER_LOCK;
         }
         let is_new = cut != self.cut;
         self.cut = cut;
@@ -297,6 +309,9 @@ impl Leg {
         {
             // A socket that refuses is as it was: slower than need be.
             let _ = socket::set(socket, libc::SOL_SOCKET, socket::SO_BUF_LOCK, asked & !self.cut);
+            if self.cut & socket::RECEIVE_BUFFER_LOCK != 0 {
+                let _ = socket::clamp_window(socket, headend_engine::units::Bytes::MAX);
+            }
         }
         self.cut = 0;
     }
@@ -384,20 +399,24 @@ mod tests {
         assert!(!flow.cut_buffers(20_000), "it has no sockets yet");
         flow.set_socket(Side::Local, Some(near.as_raw_fd()));
         flow.set_socket(Side::Remote, Some(far.as_raw_fd()));
-        assert!(number(&near, libc::SO_RCVBUF) > 20_000, "as the kernel has it");
+        let before = number(&near, libc::SO_RCVBUF);
+        assert!(before > 20_000, "as the kernel has it");
         assert!(flow.cut_buffers(20_000));
         assert!(!flow.cut_buffers(20_000), "they are cut already");
-        let sizes = |socket| [libc::SO_SNDBUF, libc::SO_RCVBUF].map(|option| number(socket, option));
-        assert!(sizes(&near).iter().all(|size| *size <= 20_000), "{:?}", sizes(&near));
-        assert_eq!(sizes(&far), [100_000, 20_000], "who asked for a size has it");
+        let window = |socket| number_of(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP);
+        let sizes = |socket| (number(socket, libc::SO_SNDBUF), window(socket));
+        assert!(sizes(&near) <= (20_000, 10_000), "{:?}", sizes(&near));
+        assert_eq!(number(&near, libc::SO_RCVBUF), before, "what was offered has its place");
+        assert_eq!(sizes(&far), (100_000, 10_000), "who asked for a size has it");
         flow.cut_buffers(60_000);
-        assert_eq!(sizes(&far), [100_000, 60_000], "a share that has grown");
+        assert_eq!(sizes(&far), (100_000, 30_000), "a share that has grown");
         flow.cut_buffers(10);
         let segment = number_of(&near, libc::IPPROTO_TCP, libc::TCP_MAXSEG);
-        assert!(sizes(&near)[1] >= 2 * segment, "two segments fit in whatever is said");
+        assert!(window(&near) >= 2 * segment, "two segments fit in whatever is said");
         flow.ease_buffers();
         let locks = [&near, &far].map(|socket| number(socket, socket::SO_BUF_LOCK));
         assert_eq!(locks, [0, socket::SEND_BUFFER_LOCK]);
+        assert!([&near, &far].iter().all(|socket| window(socket) > 1_000_000), "the buffer alone is the limit again");
         flow.set_socket(Side::Local, None);
         flow.set_socket(Side::Remote, None);
     }
