@@ -145,6 +145,29 @@ fn those_who_ask_wrongly_or_under_another_name_learn_nothing_but_why() {
     }
 }
 
+/// More than look at a time: without places of their own they have all, and those behind them wait for their time-outs.
+const STRANGERS: usize = 150;
+
+#[test]
+fn strangers_who_say_nothing_keep_nobody_from_looking() {
+    let mut proxy = Proxy::start(&format!("{ADMIN}clients = [\"127.0.0.2\"]\n"));
+    let address = admin(&mut proxy);
+    let (head, body) = ask(address, "/healthz");
+    assert!(head.starts_with("HTTP/1.1 403 "), "a stranger hears why: {head}\n{body}");
+    let strangers: Vec<_> = (0..STRANGERS).map(|_| connected(address)).collect();
+    let visitor = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    visitor.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+    visitor.connect(&address.into()).unwrap();
+    let mut visitor = std::net::TcpStream::from(visitor);
+    visitor.write_all(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
+    let answer = String::from_utf8(rest_of(&mut visitor)).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    // The time of who came first was not over by then: the visitor did not wait for that.
+    let mut first = &strangers[0];
+    first.set_nonblocking(true).unwrap();
+    assert!(first.read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
+}
+
 #[test]
 fn a_client_of_the_proxy_does_not_get_through_to_what_is_for_its_operator() {
     let mut proxy = Proxy::start(ADMIN);

@@ -72,6 +72,8 @@ struct Desk {
 
 /// Those who look at the same time; others wait.
 const VISITORS_MAX: usize = 64;
+/// Of those who may not look, so many at a time hear it; others are closed on. They take no visitor's place.
+const STRANGERS_MAX: usize = 8;
 /// From the first byte of a request to the last of its answer.
 const VISIT: Duration = Duration::from_secs(10);
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
@@ -157,6 +159,7 @@ async fn serve(socket: TcpListener, desk: Arc<Desk>) {
         }
     });
     let visitors = Arc::new(Semaphore::new(VISITORS_MAX));
+    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
     let mut facts = desk.facts.clone();
     loop {
         let Ok(visitor) = visitors.clone().acquire_owned().await else { return };
@@ -168,6 +171,9 @@ async fn serve(socket: TcpListener, desk: Arc<Desk>) {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
+        let may_look = desk.facts.borrow().config.admin.as_ref().is_some_and(|admin| admin.admits(peer.ip()));
+        let visitor = if may_look { Ok(visitor) } else { strangers.clone().try_acquire_owned() };
+        let Ok(visitor) = visitor else { continue };
         let desk = desk.clone();
         tokio::spawn(async move {
             let answer = service_fn(|request| {
