@@ -41,6 +41,8 @@ struct Net {
     next: u64,
     /// Whether the n-th packet is lost; those beyond are not.
     losses: VecDeque<bool>,
+    /// How long the n-th packet takes; those beyond take `DELAY`.
+    delays: VecDeque<Duration>,
     /// So many of the next headers are lost.
     lost_headers: usize,
     /// Whether a data segment that begins here is lost, the n-th time that it leaves.
@@ -66,7 +68,8 @@ impl Net {
     fn new(tcp: &Personality, circuit: &Circuit, to_write: [u64; 2]) -> Net {
         let ways = to_write.map(|bytes| (bytes > 0).then_some(circuit));
         let side = |at: usize| {
-            let isn = 7 + at as u32;
+            // The stream's sequence numbers wrap round.
+            let isn = u32::MAX - 20_000 * (1 + at as u32);
             let (opening, phase) = ([Opening::Connect, Opening::Listen][at], Duration::ZERO);
             let socket = Socket::open(opening, tcp, ways[at], ways[1 - at], &mut || isn, phase);
             Side {
@@ -85,6 +88,7 @@ impl Net {
             under_way: BTreeMap::new(),
             next: 0,
             losses: VecDeque::new(),
+            delays: VecDeque::new(),
             lost_headers: 0,
             fate: |_, _| false,
         }
@@ -93,6 +97,7 @@ impl Net {
     fn leaves(&mut self, now: Time, from: usize, packed: Packed) {
         let side = &mut self.sides[from];
         let mut lost = self.losses.pop_front().unwrap_or(false);
+        let delay = self.delays.pop_front().unwrap_or(DELAY);
         match packed {
             Packed::Data(segment) if segment.len > 0 => {
                 let start = seq::position(side.isn, segment.seq, side.written).expect("it was written") - 1;
@@ -107,7 +112,7 @@ impl Net {
         }
         if !lost {
             self.next += 1;
-            self.under_way.insert((now + DELAY, self.next), (1 - from, packed));
+            self.under_way.insert((now + delay, self.next), (1 - from, packed));
         }
     }
 
@@ -370,11 +375,14 @@ proptest! {
         timestamps in any::<bool>(),
         percent in 0_u32..40,
         dice in vec(0_u32..100, 0..2_000),
+        // Packets overtake each other, and some come after the timer.
+        delays in vec(prop_oneof![8 => 3..20_u64, 1 => 1..3_000_u64], 0..2_000),
     ) {
         let tcp = Personality { timestamps, ..host() };
         let circuit = Circuit { copies, ..circuit(controls, vmss) };
         let mut net = Net::new(&tcp, &circuit, [sizes.0, sizes.1]);
         net.losses = dice.iter().map(|die| *die < percent).collect();
+        net.delays = delays.into_iter().map(Duration::from_millis).collect();
         net.run(Time::ZERO, at_ms(360_000_000));
         let faults = net.sides.each_ref().map(|side| side.socket.data().fault());
         if faults == [None; 2] {
