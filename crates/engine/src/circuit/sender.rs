@@ -178,22 +178,24 @@ impl Sender {
 
     /// A segment arrived for control TCP `which`.
     pub fn receive(&mut self, now: Time, which: usize, segment: &Segment) {
+        self.act(now, which, |control| {
+            control.connection.receive(now, segment);
+            control.connection.read(Bytes::MAX);
+            control.answers = true;
+            control.permitted = false;
+        });
+    }
+
+    /// Lets a control TCP act, and tells the tunnel queue if it found a loss.
+    fn act<T>(&mut self, now: Time, which: usize, act: impl FnOnce(&mut Control) -> T) -> T {
         let window = self.window_packets();
         let control = &mut self.controls[which];
         let before = control.reductions();
-        control.connection.receive(now, segment);
-        control.connection.read(Bytes::MAX);
-        control.answers = true;
-        control.permitted = false;
-        if control.reductions() > before {
-            self.tell_of_shrinking(now, window);
-        }
-    }
-
-    fn tell_of_shrinking(&mut self, now: Time, window: u64) {
-        if self.tunnel.is_fair() {
+        let result = act(control);
+        if control.reductions() > before && self.tunnel.is_fair() {
             self.tunnel.trunk_shrank(Shrinking { now, window });
         }
+        result
     }
 
     /// Says what leaves now, or how long to wait. Nothing does for whose sake no data are there, or were.
@@ -236,21 +238,24 @@ impl Sender {
         for _ in 0..self.controls.len() {
             let owes = self.controls[self.turn].unpaid >= self.vmss;
             if (owes || !self.tunnel.is_empty()) && self.may_send(now) {
-                let (which, control) = (self.turn, &mut self.controls[self.turn]);
+                let which = self.turn;
                 if owes {
-                    control.permitted = false;
-                    let connection::Output::Send(segment) = control.connection.poll(now) else {
+                    self.controls[which].permitted = false;
+                    // Its timer may have expired while there were no data.
+                    let connection::Output::Send(segment) =
+                        self.act(now, which, |control| control.connection.poll(now))
+                    else {
                         // It has given up meanwhile.
                         continue;
                     };
-                    control.unpaid -= self.vmss;
+                    self.controls[which].unpaid -= self.vmss;
                     self.counters.headers += 1;
                     self.copying = (self.copies > 0).then_some((which, segment, self.copies));
                     self.turn = (which + 1) % self.controls.len();
                     return Some(Output::Control(which, segment));
                 }
                 let packet = self.tunnel.pop(now)?;
-                control.unpaid += packet.len();
+                self.controls[which].unpaid += packet.len();
                 self.counters.controlled += 1;
                 self.counters.controlled_bytes += u64::from(packet.len);
                 if self.tunnel.is_empty()
@@ -271,15 +276,10 @@ impl Sender {
         if self.controls[self.turn].permitted {
             return true;
         }
-        let window = self.window_packets();
-        let control = &mut self.controls[self.turn];
-        let before = control.reductions();
-        control.permitted = control.connection.wants_to_send(now);
-        let permitted = control.permitted;
-        if control.reductions() > before {
-            self.tell_of_shrinking(now, window);
-        }
-        permitted
+        self.act(now, self.turn, |control| {
+            control.permitted = control.connection.wants_to_send(now);
+            control.permitted
+        })
     }
 
     /// Whether a packet that is pushed now would leave now: for who decides only then which it is. To be asked after

@@ -337,6 +337,26 @@ fn a_trunk_that_shrinks_works_k_out_of_the_window_that_it_had_and_the_flows_that
     assert!(k.contains(&exempt) && exempt > 3, "{exempt} of {k:?}, with a window of {window}");
 }
 
+#[test]
+fn a_time_out_that_is_noticed_only_with_the_next_header_works_k_out_as_well() {
+    let fair = Fair::new(1_000, 2_000, Duration::from_secs(90), Rng::named(1, "trunk"));
+    let class = Class { room: Room::Packets(100_000), drops: Drops::Fair(fair), weight: 1 };
+    let base = Personality { idle_restart: false, ..Personality::newreno() };
+    let mut path = Path::with_tunnel(1, 3_000, None, Tunnel::new(vec![class], Schedule::Priority), &base);
+    let packets = |ms, count: u64| vec![(at_ms(ms), packet(0, 1_500)); count as usize];
+    path.run(&packets(0, 100), at_ms(5_000));
+    let window = path.sender.window_packets();
+    // A header is lost, half of the next one's data leave, and for a minute there are no more.
+    path.losses = vec![true; 100].into();
+    path.run(&packets(6_000, 3), at_ms(7_000));
+    assert_eq!((path.sent.len(), path.headers.len()), (103, 51));
+    path.run(&packets(67_000, 1), at_ms(67_000));
+    assert_eq!(path.sender.connections().next().unwrap().counters().timeouts, 1);
+    let k = exempt_packets(window, 1);
+    assert!(k > 3, "{window}");
+    assert_eq!(path.sender.tunnel().exempt_packets(0), Some(k));
+}
+
 proptest! {
     #[test]
     fn users_packets_leave_in_order_and_as_they_came_and_no_credit_is_spent_that_was_not_earned(
