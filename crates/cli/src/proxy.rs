@@ -332,7 +332,7 @@ fn reread(proxy: &mut Proxy, file: &Path) {
     match outcome {
         Ok(kept_back) => {
             for name in kept_back {
-                eprintln!("{}: {name} is what it was at the start until the next: it takes a restart", file.display());
+                eprintln!("{}: {name} is what it was until the next start: it takes a restart", file.display());
             }
             eprintln!("{}: read again", file.display());
             report(proxy);

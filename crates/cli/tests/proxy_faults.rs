@@ -96,10 +96,25 @@ fn a_reload_that_cannot_be_done_whole_changes_nothing() {
     proxy.edit(|text| text.replace("one.sock", "two.sock"));
     for _ in 0..2 {
         proxy.signal("HUP");
-        proxy.says("handover is what it was at the start until the next: it takes a restart");
+        proxy.says("handover is what it was until the next start: it takes a restart");
         proxy.says("listening on 127.0.0.2:");
     }
     assert_eq!(TcpStream::connect(proxy.address(Tongue::Socks5)).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn options_that_a_file_has_no_more_stay_at_sockets_that_listen_on_and_are_told_of() {
+    let mut proxy = Proxy::start("[local]\nmss = \"700B\"\n");
+    proxy.edit(|text| text.replace("mss = \"700B\"\n", ""));
+    for _ in 0..2 {
+        proxy.signal("HUP");
+        proxy.says("local.mss is what it was");
+        proxy.says("local side: mss 700 bytes: granted");
+        proxy.says("listening on");
+    }
+    proxy.edit(|text| text.replace("[local]\n", "[local]\nmss = \"900B\"\n"));
+    proxy.signal("HUP");
+    proxy.says("local side: mss 900 bytes: granted");
 }
 
 /// Of a process of the user of this one, which alone may limit it.

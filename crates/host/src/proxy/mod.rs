@@ -243,7 +243,7 @@ impl Proxy {
     /// stays what it was. Returns the fields that are another than at the start and stay what they were until the next.
     pub fn reload(&mut self, mut config: Config) -> Result<Vec<&'static str>, Refusal> {
         config.check()?;
-        let kept_back = config.keep_back(&self.first);
+        let mut kept_back = config.keep_back(&self.first);
         let before = self.config();
         let mut kept = Vec::new();
         let mut new = Vec::new();
@@ -259,6 +259,9 @@ impl Proxy {
                 Some(open) => kept.push((open.id, Arc::new(listener.clone()))),
                 None => new.push(listener),
             }
+        }
+        if !kept.is_empty() {
+            kept_back.append(&mut config.local.keep(&before.local));
         }
         let store = match &config.model {
             Model::Buffer => None,

@@ -156,6 +156,36 @@ impl Side {
         }
     }
 
+    /// Takes from `before` what sockets that listen on go on to be: what they were told can be told anew, and not taken back.
+    /// Returns the names of these options.
+    pub(crate) fn keep(&mut self, before: &Side) -> Vec<&'static str> {
+        fn keep<T: Clone>(now: &mut Option<T>, before: &Option<T>) -> bool {
+            let is_gone = now.is_none() && before.is_some();
+            if is_gone {
+                now.clone_from(before);
+            }
+            is_gone
+        }
+        // The two are one option of a socket.
+        let has_other_delay = self.quick_acks || self.delayed_ack_max.is_some();
+        let keeps_quick_acks = before.quick_acks && !has_other_delay;
+        self.quick_acks |= keeps_quick_acks;
+        [
+            ("local.congestion_control", keep(&mut self.congestion_control, &before.congestion_control)),
+            ("local.rto_min", keep(&mut self.rto_min, &before.rto_min)),
+            ("local.quick_acks", keeps_quick_acks),
+            ("local.delayed_ack_max", !has_other_delay && keep(&mut self.delayed_ack_max, &before.delayed_ack_max)),
+            ("local.mss", keep(&mut self.mss, &before.mss)),
+            ("local.send_buffer", keep(&mut self.send_buffer, &before.send_buffer)),
+            ("local.receive_buffer", keep(&mut self.receive_buffer, &before.receive_buffer)),
+            ("local.unsent_low_water", keep(&mut self.unsent_low_water, &before.unsent_low_water)),
+            ("local.user_timeout", keep(&mut self.user_timeout, &before.user_timeout)),
+        ]
+        .into_iter()
+        .filter_map(|(name, is_kept)| is_kept.then_some(name))
+        .collect()
+    }
+
     /// True if a socket takes CAP_NET_ADMIN to become like this.
     pub(crate) fn takes_privilege(&self) -> bool {
         let allowed = sysctl::read("net.ipv4.tcp_allowed_congestion_control").unwrap_or_default();
@@ -330,6 +360,23 @@ mod tests {
         let side = Side { congestion_control: Some("nonesuch".to_owned()), ..Side::default() };
         let grants = side.grants();
         assert!(matches!(&grants[..], [grant] if grant.granted.is_err()), "{grants:?}");
+    }
+
+    #[test]
+    fn what_sockets_that_listen_on_were_told_stays_unless_they_are_told_another() {
+        let before = Side {
+            congestion_control: Some("reno".to_owned()),
+            mss: Some(Bytes::new(700)),
+            quick_acks: true,
+            dupack_threshold: Some(1),
+            ..Side::default()
+        };
+        let mut now = Side { mss: Some(Bytes::new(900)), ..Side::default() };
+        assert_eq!(now.keep(&before), ["local.congestion_control", "local.quick_acks"]);
+        assert_eq!((now.mss, now.quick_acks, now.dupack_threshold), (Some(Bytes::new(900)), true, None));
+        let mut other = Side { delayed_ack_max: Some(Duration::from_millis(10)), ..before.clone() };
+        other.quick_acks = false;
+        assert!(other.keep(&before).is_empty() && !other.quick_acks);
     }
 
     #[test]
