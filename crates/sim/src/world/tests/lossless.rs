@@ -1,4 +1,4 @@
-//! Routers with the buffer of equation (2) drop no user's packet, whatever trunks pass them.
+//! Whether routers with the buffer of equation (2) drop a packet of a user, in a dozen random networks of trunks.
 
 use std::fmt::Write as _;
 
