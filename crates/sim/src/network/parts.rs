@@ -28,7 +28,8 @@ pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queu
             Box::new(Red::new(thresholds, counts, packets_max, rng()))
         }
         Discipline::Headers { early, bytes_max, unmarked_is_header } => {
-            Box::new(HeaderDrop::new(early, bytes_max, unmarked_is_header, rng()))
+            let departure = header_departure(&direction.rate);
+            Box::new(HeaderDrop::new(early, bytes_max, unmarked_is_header, departure, rng()))
         }
     };
     let mut service = service(&direction.rate);
@@ -41,6 +42,18 @@ pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queu
         HeaderCompression::None => link,
         HeaderCompression::Vj => link.with_compression(Compression::new(false)),
         HeaderCompression::Twice => link.with_compression(Compression::new(true)),
+    }
+}
+
+/// A full packet, and the header that follows it.
+const WITH_HEADER: Bytes = Bytes::new(1_552);
+
+/// How long a link takes for a header and the data before it, as long as a full packet; where it changes, at its first rate.
+fn header_departure(rate: &RateSpec) -> Duration {
+    match rate {
+        RateSpec::Constant(rate) => rate.time_for(WITH_HEADER),
+        RateSpec::Steps(steps) => steps[0].1.time_for(WITH_HEADER),
+        RateSpec::Recorded(times) => times[times.len() - 1] / times.len() as u64,
     }
 }
 
@@ -123,4 +136,22 @@ fn loss(spec: &LossSpec, seed: u64, name: &str) -> Option<Box<dyn Loss>> {
         LossSpec::Steps(ref steps) => Box::new(loss::Steps::new(steps.clone(), rng())),
         LossSpec::List(ref numbers) => Box::new(List::new(numbers.clone())),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use headend_engine::time::Time;
+    use headend_engine::units::Rate;
+
+    use super::*;
+
+    #[test]
+    fn a_header_leaves_with_its_data_as_fast_as_the_link_is() {
+        let is = |rate, micros| assert_eq!(header_departure(&rate), Duration::from_micros(micros));
+        is(RateSpec::Constant(Rate::mbit(8)), 1_552);
+        is(RateSpec::Constant(Rate::mbit(4)), 3_104);
+        is(RateSpec::Steps(vec![(Time::ZERO, Rate::mbit(8)), (Time::from_nanos(1), Rate::mbit(80))].into()), 1_552);
+        // 1500 bytes at each of three times in 6 ms.
+        is(RateSpec::Recorded([1, 2, 6].map(Duration::from_millis).into()), 2_000);
+    }
 }

@@ -25,8 +25,6 @@ pub enum Early {
 ///
 /// By the count itself, without the average, a circuit whose VMSS is one packet would lose a quarter more headers than one
 /// whose VMSS is two: its bursts bring headers in quicker succession.
-///
-/// Unlike RED's, the average is not decayed for the time that the queue was empty: it moves with arrivals alone.
 const WEIGHT_BITS: u32 = 9;
 const MAX_CHANCE: Chance = Chance::from_raw(u64::MAX / 10);
 
@@ -47,22 +45,19 @@ impl HeaderDrop {
     /// A queue of at most `bytes_max` waiting bytes. Header packets are dropped by chance if their average number is above
     /// half of HP_Th, or the average occupancy above its threshold; and surely at HP_Th.
     ///
+    /// While nothing that counts waits, the average falls as RED's does, once for each `departure`: how long the link takes
+    /// for a header with the data before it. A header alone would leave in a thirtieth of that, but none comes without data.
+    ///
     /// # Panics
     /// If the threshold is below two: there is no half.
-    pub fn new(early: Early, bytes_max: Bytes, unmarked_is_header: bool, rng: Rng) -> HeaderDrop {
+    pub fn new(early: Early, bytes_max: Bytes, unmarked_is_header: bool, departure: Duration, rng: Rng) -> HeaderDrop {
         // For the occupancy the whole buffer is the slope's end: at half of it, as s2.3.1 suggests, drops begin.
         let (min, max) = match early {
             Early::Headers(threshold) => (threshold / 2, threshold),
             Early::Occupancy(threshold) => (threshold.get(), bytes_max.get()),
         };
         assert!(0 < min && min < max, "header packets are dropped by chance before all are: {early:?}, {bytes_max}");
-        let thresholds = Thresholds {
-            min,
-            max,
-            max_chance: MAX_CHANCE,
-            weight_bits: WEIGHT_BITS,
-            departure: Duration::from_millis(1),
-        };
+        let thresholds = Thresholds { min, max, max_chance: MAX_CHANCE, weight_bits: WEIGHT_BITS, departure };
         HeaderDrop {
             waiting: VecDeque::new(),
             bytes: Bytes::ZERO,
@@ -81,15 +76,20 @@ impl HeaderDrop {
             Class::User => false,
         }
     }
+
+    /// What the average is of.
+    fn counted(&self) -> u64 {
+        match self.early {
+            Early::Headers(_) => self.headers,
+            Early::Occupancy(_) => self.bytes.get(),
+        }
+    }
 }
 
 impl Queue for HeaderDrop {
     fn enqueue(&mut self, now: Time, packet: &Packet, _in_service: Bytes) -> Option<(Time, Packet)> {
         let is_header = self.is_header(packet);
-        let counted = match self.early {
-            Early::Headers(_) => self.headers,
-            Early::Occupancy(_) => self.bytes.get(),
-        };
+        let counted = self.counted();
         let bytes = self.bytes + packet.len();
         let over = matches!(self.early, Early::Headers(threshold) if counted >= threshold);
         if is_header && (self.law.strikes(now, counted) || over) || bytes > self.bytes_max {
@@ -102,10 +102,15 @@ impl Queue for HeaderDrop {
         None
     }
 
-    fn dequeue(&mut self, _now: Time) -> Option<(Time, Packet)> {
+    fn dequeue(&mut self, now: Time) -> Option<(Time, Packet)> {
         let (entered, packet) = self.waiting.pop_front()?;
+        let counted = self.counted();
         self.bytes -= packet.len();
         self.headers -= u64::from(self.is_header(&packet));
+        // Users' packets may wait on: those with a guarantee have no headers.
+        if counted > 0 && self.counted() == 0 {
+            self.law.emptied(now);
+        }
         Some((entered, packet))
     }
 
@@ -128,7 +133,8 @@ mod tests {
     }
 
     fn queue(early: Early, unmarked_is_header: bool) -> HeaderDrop {
-        HeaderDrop::new(early, Bytes::new(100_000), unmarked_is_header, Rng::named(1, "router"))
+        let departure = Duration::from_millis(1);
+        HeaderDrop::new(early, Bytes::new(100_000), unmarked_is_header, departure, Rng::named(1, "router"))
     }
 
     fn taken(queue: &mut HeaderDrop, packet: &Packet, count: usize) -> usize {
@@ -163,6 +169,39 @@ mod tests {
         let order: Vec<u32> = std::iter::from_fn(|| queue.dequeue(Time::ZERO)).map(|(_, packet)| packet.len).collect();
         assert_eq!(order, [52, 53, 1_500]);
         assert_eq!((queue.headers, queue.bytes()), (0, Bytes::ZERO));
+    }
+
+    /// How many of 100 headers are dropped that come `idle_ms` after a time in which the average was close to the threshold,
+    /// each to a queue without headers; in it `users` of users' packets wait all the time.
+    fn dropped_after(idle_ms: u64, users: usize) -> usize {
+        let mut queue = queue(Early::Headers(64), false);
+        let header = marked(Class::Header, 52);
+        taken(&mut queue, &header, 10_000);
+        taken(&mut queue, &marked(Class::User, 1_500), users);
+        while queue.headers > 0 {
+            queue.dequeue(Time::ZERO);
+        }
+        let later = Time::ZERO + Duration::from_millis(idle_ms);
+        let dropped = (0..100).filter(|_| {
+            let dropped = queue.enqueue(later, &header, Bytes::ZERO).is_some();
+            while queue.headers > 0 {
+                queue.dequeue(later);
+            }
+            dropped
+        });
+        dropped.count()
+    }
+
+    #[test]
+    fn a_queue_that_was_empty_for_long_has_forgotten_how_full_it_was() {
+        assert!(dropped_after(0, 0) > 0);
+        assert_eq!(dropped_after(10_000, 0), 0);
+    }
+
+    #[test]
+    fn how_many_headers_waited_is_forgotten_although_packets_with_a_guarantee_wait_on() {
+        assert!(dropped_after(0, 20) > 0);
+        assert_eq!(dropped_after(10_000, 20), 0);
     }
 
     #[test]

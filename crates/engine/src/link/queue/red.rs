@@ -51,6 +51,15 @@ impl Law {
     /// A packet arrives that finds `waiting` in the queue: true if it is to be dropped.
     pub(crate) fn strikes(&mut self, now: Time, waiting: u64) -> bool {
         self.follow(now, waiting);
+        let struck = self.decides();
+        // What is dropped on its way into an empty queue leaves it empty.
+        if struck && waiting == 0 {
+            self.emptied(now);
+        }
+        struck
+    }
+
+    fn decides(&mut self) -> bool {
         let Thresholds { min, max, .. } = self.thresholds;
         if self.average < min << AVERAGE_BITS {
             self.since_drop = None;
@@ -234,6 +243,15 @@ mod tests {
         law.follow(Time::ZERO + Duration::from_millis(512), 0);
         let left = law.average as f64 / f64::from(10 << AVERAGE_BITS);
         assert!((left - 0.367).abs() < 0.003, "(1 - 1/512)^513 is 0.367, not {left}");
+    }
+
+    #[test]
+    fn a_drop_on_the_way_into_an_empty_queue_does_not_end_the_time_in_which_it_forgets() {
+        let mut law = law(Thresholds { weight_bits: 9, ..THRESHOLDS });
+        law.average = 20 << AVERAGE_BITS;
+        law.emptied(Time::ZERO);
+        assert!(law.strikes(Time::ZERO, 0), "an average of 20 is above the upper threshold");
+        assert!(!law.strikes(Time::ZERO + Duration::from_secs(1), 0), "after 1000 departures it is 3");
     }
 
     #[test]
