@@ -71,7 +71,7 @@ def contest(result: Result, seconds: int) -> Contest:
 def _measure(contests: Contests) -> list[Criterion]:
     criteria = []
     for (queue, n), one in contests.items():
-        judged = queue in ("header packets first", "RED, counts bytes")
+        judged = queue in ("header packets first", "RED, counts bytes", "RED, counts packets")
         what = f"{queue}, n = {n}"
         criteria.append(criterion(what, "0.5", stats.mean(one.share), EVEN, judged=judged))
         if judged:
@@ -97,7 +97,7 @@ class Friendly:
             measure=_measure,
             reason=_reason,
             tolerance="Within a tenth of half, the mean over seeds and each seed, where headers are dropped first "
-            "and where RED counts bytes. The other queues stand beside, with the losses that say why they are "
+            "and through RED of either kind. The other queues stand beside, with the losses that say why they are "
             "uneven.",
         ),
     )
@@ -137,8 +137,8 @@ class Friendly:
                 "A TCP's share falls with the root of what it loses, so who loses more headers than Reno segments "
                 "gets less.",
                 "RED that counts packets: half of a circuit's packets are headers, so the queue is longer in "
-                "packets when much of what waits is the circuit's, and it meets more drops. RED that counts bytes "
-                "does not see them.",
+                "packets when much of what waits is the circuit's, and it meets a few more drops. RED that counts "
+                "bytes does not see them.",
                 "Drop-tail: a header comes right behind its data. In packets it finds that they took the last "
                 "place; in bytes it finds room where they do not.",
             ],
