@@ -6,8 +6,8 @@
 //! lost header slows the circuit down, and a header is small.
 //!
 //! The thesis puts a tunnel queue between the two. Here the data TCP is asked for a segment when the circuit may send it, not
-//! before: so what leaves is what is most wanted then, carries the latest acknowledgement, and its timer runs while it is on
-//! its way and not while it waits.
+//! before: so what leaves is what is most wanted then, carries the latest acknowledgement, and is timed from when it
+//! leaves.
 //!
 //! ```text
 //! Socket::open(Opening, tcp, ours, theirs, ..)     with a circuit for each direction in which bytes are to go

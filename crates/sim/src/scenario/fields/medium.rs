@@ -101,7 +101,7 @@ const QUEUE_FIELDS: &[Field] = &[
         "threshold",
         Kind::Size { min: 1, max: SIZE_BYTES_MAX },
         Required,
-        "From so many waiting bytes on some header packets are dropped, all of them when the `buffer` is full.",
+        "From this average of waiting bytes on some header packets are dropped, all of them when the `buffer` is full.",
     ),
     field_of(
         &["header-drop", "occupancy-drop"],
