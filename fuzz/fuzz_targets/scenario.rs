@@ -1,7 +1,7 @@
 //! No text makes the reader of scenarios panic; what it takes, it writes so that it takes it again.
 #![no_main]
 
-use headend_sim::scenario::Document;
+use headend_scenario::Document;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 
-use headend_sim::results::{Results, RunOutcome, Table};
-use headend_sim::scenario::Point;
+use headend_scenario::Point;
+use headend_scenario::results::{Results, RunOutcome, Table};
 use headend_sim::sweep;
 use headend_sim::world::World;
 

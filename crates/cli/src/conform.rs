@@ -25,8 +25,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use headend_engine::units::quantity;
 use headend_host::netns::Namespace;
-use headend_sim::scenario::quantity;
 use rustix::process::Resource;
 use tokio::sync::Mutex;
 

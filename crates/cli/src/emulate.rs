@@ -15,10 +15,10 @@ use std::time::{Duration as StdDuration, Instant};
 use clap::{ArgGroup, Args, ValueEnum};
 
 use headend_engine::time::Duration;
+use headend_engine::units::quantity;
 use headend_host::reactor::{Devices, Limits, Reactor, Report, Stop};
 use headend_host::{Error, clock};
 use headend_sim::network::Network;
-use headend_sim::scenario::quantity;
 
 use crate::failure::Failure;
 use crate::request::Request;

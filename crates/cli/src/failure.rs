@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use headend_sim::{scenario, sweep};
+use headend_scenario as scenario;
+use headend_sim::sweep;
 
 /// Why the command ended without what was asked for.
 #[derive(Debug)]

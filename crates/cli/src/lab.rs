@@ -21,10 +21,10 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use headend_host::personality::Unmapped;
 use headend_host::privilege;
 use headend_host::socket::Memory;
-use headend_sim::results::Results;
-use headend_sim::scenario::{NodeKind, Point};
+use headend_scenario::results::Results;
+use headend_scenario::results::trace::Traces;
+use headend_scenario::{NodeKind, Point};
 use headend_sim::sweep::{self, Meter, Progress};
-use headend_sim::trace::Traces;
 
 use crate::failure::Failure;
 use crate::outputs::{self, Folder};

@@ -83,7 +83,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => request::check(&arguments),
         Command::Size(arguments) => size::run(&arguments),
         Command::Personalities(arguments) => personalities::run(&arguments),
-        Command::Schema => outputs::print(|out| out.write_all(headend_sim::scenario::schema::text().as_bytes())),
+        Command::Schema => outputs::print(|out| out.write_all(headend_scenario::schema::text().as_bytes())),
         Command::Completions { shell } => outputs::print(|out| {
             clap_complete::generate(shell, &mut Arguments::command(), "headend", out);
             Ok(())

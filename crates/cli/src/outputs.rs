@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use headend_sim::results::{Results, Table};
+use headend_scenario::results::{Results, Table};
 
 use crate::failure::Failure;
 

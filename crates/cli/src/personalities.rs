@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use headend_engine::tcp::personality::Personality;
-use headend_sim::scenario::tcp::OPTIONS;
+use headend_scenario::tcp::OPTIONS;
 
 use crate::failure::Failure;
 use crate::{outputs, text};
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Format::Table => {
             let headings: Vec<String> =
                 ["option"].into_iter().chain(all.iter().map(|(name, _)| *name)).map(str::to_owned).collect();
-            let row = |option: &headend_sim::scenario::tcp::TcpOption| {
+            let row = |option: &headend_scenario::tcp::TcpOption| {
                 let values = all.iter().map(|(_, personality)| (option.show)(personality));
                 [option.field.name.to_owned()].into_iter().chain(values).collect()
             };

@@ -6,7 +6,7 @@ use std::thread;
 
 use clap::Args;
 
-use headend_sim::scenario::{Document, Point};
+use headend_scenario::{Document, Point};
 
 use crate::failure::Failure;
 use crate::outputs;

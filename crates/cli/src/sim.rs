@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
 
-use headend_sim::results::{Results, Table};
-use headend_sim::scenario::{Document, Point};
+use headend_scenario::results::{Results, Table};
+use headend_scenario::{Document, Point};
 use headend_sim::sweep::{self, Meter, Options};
 
 use crate::failure::Failure;

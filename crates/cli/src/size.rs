@@ -6,8 +6,9 @@ use clap::{Args, ValueEnum};
 
 use headend_engine::circuit::size::Trunks;
 use headend_engine::time::Duration;
+use headend_engine::units::quantity;
 use headend_engine::units::{Bytes, Rate};
-use headend_sim::scenario::{QueueSpec, quantity};
+use headend_scenario::QueueSpec;
 use headend_sim::size::{Question, Window};
 
 use crate::failure::Failure;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use headend_sim::results::{Column, Table};
-use headend_sim::scenario::Point;
+use headend_scenario::Point;
+use headend_scenario::results::{Column, Table};
 
 /// A measure of a flow: its column, what the summary calls it, and what to divide by.
 const MEASURES: &[(&str, &str, f64)] = &[

@@ -11,9 +11,9 @@ use headend_engine::node::Port;
 use headend_engine::time::{Duration, Time};
 use headend_host::Error;
 use headend_host::reactor::{Addresses, Attachment, Destination, Limits, Outside, Reactor, Woken};
+use headend_scenario::Scenario;
+use headend_scenario::results::RunOutcome;
 use headend_sim::network::{Network, Nobody};
-use headend_sim::results::RunOutcome;
-use headend_sim::scenario::Scenario;
 use headend_sim::world::World;
 
 /// Three senders with different stacks at different distances, one receiver behind a link that loses packets in bursts,
@@ -231,7 +231,7 @@ fn a_world_and_the_reactor_deliver_the_same_packets_at_the_same_times() {
             row.direction
         );
     }
-    let sum = |of: fn(&headend_sim::results::LinkRow) -> u64| outcome.links.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&headend_scenario::results::LinkRow) -> u64| outcome.links.iter().map(of).sum::<u64>();
     let (dropped, lost) = (sum(|row| row.dropped), sum(|row| row.lost));
     assert!(dropped > 50 && lost > 50, "queues overflow and links lose: {dropped} and {lost}");
     // A world ends with its last flow, in the middle of an instant.

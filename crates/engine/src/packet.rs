@@ -3,6 +3,9 @@
 use crate::tcp::segment::Segment;
 use crate::units::Bytes;
 
+/// Bytes of the IPv4 and UDP headers of a datagram (RFC 791, RFC 768).
+pub const DATAGRAM_HEADERS: u64 = 28;
+
 /// One end of a flow: a node's address and a port on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {

@@ -4,6 +4,8 @@ use core::fmt;
 use core::iter::Sum;
 use core::ops::{Add, AddAssign, Mul, Sub, SubAssign};
 
+pub mod quantity;
+
 use crate::time::Duration;
 
 /// A rate in bit/s.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use headend_sim::results;
-use headend_sim::scenario::{self, Document, Point};
+use headend_scenario::results;
+use headend_scenario::{self, Document, Point};
 use headend_sim::sweep::{self, Progress};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -32,7 +32,7 @@ pub(crate) struct Results {
     intervals: Option<results::Table>,
     series: Option<results::Table>,
     packets: Option<results::Table>,
-    captures: Vec<headend_sim::trace::CaptureFile>,
+    captures: Vec<headend_scenario::results::trace::CaptureFile>,
 }
 
 #[pymethods]
@@ -74,7 +74,7 @@ impl Results {
 
     /// Point, run, host and pcapng file of each capture.
     fn captures<'py>(&self, py: Python<'py>) -> Vec<(usize, u64, String, Bound<'py, PyBytes>)> {
-        let file = |capture: &headend_sim::trace::CaptureFile| {
+        let file = |capture: &headend_scenario::results::trace::CaptureFile| {
             (capture.point, capture.run, capture.host.to_string(), PyBytes::new(py, &capture.pcapng))
         };
         self.captures.iter().map(file).collect()

@@ -17,14 +17,14 @@ use headend_engine::tcp::connection::Output;
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Time;
 
-use crate::trace::{Event, What};
+use crate::trace::Event;
+use headend_scenario::results::trace::What;
 
 pub(crate) use again::{Again, Past};
 pub(crate) use end::{Closing, End, Setup};
 pub(crate) use gated::Gated;
 pub(crate) use media::Stream as MediaStream;
 pub(crate) use media::{Answers, Carriage, Encoder, Ledger, Media, Role, Sink as MediaSink, Source as MediaSource};
-pub(crate) use stream::HEADERS as DATAGRAM_HEADERS;
 pub(crate) use stream::{Sink, Source, Stream};
 
 /// The first port number of a host's connections; those below are of streams of datagrams and frames.

@@ -1,14 +1,11 @@
-//! Virtual time: hosts, traffic, scenario files, sweeps, results and traces.
+//! Virtual time: worlds of hosts, links and traffic, and sweeps over many of them.
 
 pub mod edge;
 pub mod histogram;
 pub mod host;
 pub mod network;
-pub mod pcapng;
 pub mod proxy;
-pub mod results;
 pub mod router;
-pub mod scenario;
 pub mod size;
 pub mod sweep;
 pub mod trace;

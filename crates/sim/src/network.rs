@@ -16,9 +16,9 @@ use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 
 use crate::edge::Edge;
-use crate::results::LinkRow;
 use crate::router::{Router, Routes};
-use crate::scenario::{DocsisChannel, LinkKind, NodeKind, Scenario};
+use headend_scenario::results::LinkRow;
+use headend_scenario::{DocsisChannel, LinkKind, NodeKind, Scenario};
 
 /// Links and routers, wired, and in each host's place an `H` and in each proxy's a `P`; or, if there is [`Nobody`], a port
 /// that faces outside in a host's place and a router in a proxy's.

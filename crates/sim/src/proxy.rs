@@ -17,7 +17,8 @@ use headend_engine::tcp::segment::Segment;
 use headend_engine::time::Time;
 
 use crate::router::Routes;
-use crate::trace::{Event, What};
+use crate::trace::Event;
+use headend_scenario::results::trace::What;
 
 pub(crate) use pair::{Leg, Opening, Pair};
 

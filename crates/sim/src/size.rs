@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 use headend_engine::units::{Bytes, Rate};
 
-use crate::scenario::QueueSpec;
+use headend_scenario::QueueSpec;
 
 /// IPv4 and TCP headers without options (RFC 791, RFC 9293 s3.1).
 const HEADERS: Bytes = Bytes::new(40);

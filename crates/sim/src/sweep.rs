@@ -12,12 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::{fmt, io, thread};
 
-use crate::results::{Results, RunOutcome, Swept};
-use crate::scenario::Point;
-use crate::trace::{RunTrace, Traces};
 use crate::world::{self, World};
+use headend_scenario::Point;
+use headend_scenario::results::trace::{RunTrace, Traces};
+use headend_scenario::results::{Results, RunOutcome, Swept};
 
-pub(crate) use journal::FILE as JOURNAL;
 use journal::Journal;
 pub use progress::Meter;
 

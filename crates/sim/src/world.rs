@@ -23,8 +23,8 @@ use headend_engine::units::Bytes;
 use crate::host::Host;
 use crate::network::Network;
 use crate::proxy::Proxy;
-use crate::results::RunOutcome;
-use crate::trace::RunTrace;
+use headend_scenario::results::RunOutcome;
+use headend_scenario::results::trace::RunTrace;
 use intervals::Intervals;
 
 /// Events between two looks at whether to stop.

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use headend_engine::rng::Rng;
 use headend_engine::units::Chance;
-use headend_sim::scenario::Scenario;
+use headend_scenario::Scenario;
 use headend_sim::world::World;
 
 /// Round trip without load, in seconds.

@@ -4,7 +4,7 @@
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 
-use headend_sim::scenario::Document;
+use headend_scenario::Document;
 use headend_sim::sweep::{self, Options};
 
 #[test]

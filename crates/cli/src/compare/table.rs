@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use headend_sim::results::{Column, Swept, Table};
-use headend_sim::scenario::Point;
+use headend_scenario::Point;
+use headend_scenario::results::{Column, Swept, Table};
 
 use crate::summary::{cut_short, mean, significant};
 
@@ -145,7 +145,7 @@ pub(super) fn verdict(rows: &Table) -> String {
 
 #[cfg(test)]
 mod tests {
-    use headend_sim::scenario::Document;
+    use headend_scenario::Document;
 
     use super::*;
 

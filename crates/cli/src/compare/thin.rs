@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headend_engine::time::Duration;
-use headend_sim::results::{Column, RunOutcome, Swept, Table};
-use headend_sim::trace::{RunTrace, Sample};
+use headend_scenario::results::trace::{RunTrace, Sample};
+use headend_scenario::results::{Column, RunOutcome, Swept, Table};
 
 /// At most one sample in so long.
 const EVERY: Duration = Duration::from_millis(50);

@@ -13,7 +13,7 @@ use headend_engine::node::Port;
 use headend_engine::time::{Duration, Time};
 use headend_host::clock::Monotonic;
 use headend_host::reactor::Tap;
-use headend_sim::pcapng::Capture;
+use headend_scenario::pcapng::Capture;
 
 use super::ends::Side;
 use crate::failure::Failure;

@@ -194,7 +194,7 @@ fn address(text: &str) -> Result<(Ipv4Addr, u8), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use headend_sim::scenario::Scenario;
+    use headend_scenario::Scenario;
 
     use super::*;
 

@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use headend_engine::units::Bytes;
 use headend_host::process;
 use headend_host::socket;
-use headend_sim::scenario::{Flow, FlowKind, NodeKind, Point};
+use headend_scenario::{Flow, FlowKind, NodeKind, Point};
 
 use super::site;
 use crate::failure::Failure;

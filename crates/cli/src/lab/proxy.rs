@@ -17,8 +17,8 @@ use headend_engine::relay::Model;
 use headend_engine::units::Bytes;
 use headend_host::personality::Settings;
 use headend_host::process;
+use headend_scenario::{NodeKind, Scenario};
 use headend_sim::network::Network;
-use headend_sim::scenario::{NodeKind, Scenario};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 

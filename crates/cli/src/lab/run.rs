@@ -16,10 +16,10 @@ use headend_host::reactor::{
 };
 use headend_host::socket::Memory;
 use headend_host::{Error, clock};
+use headend_scenario::results::trace::RunTrace;
+use headend_scenario::results::{FlowRow, RunOutcome};
+use headend_scenario::{Point, Scenario};
 use headend_sim::network::Network;
-use headend_sim::results::{FlowRow, RunOutcome};
-use headend_sim::scenario::{Point, Scenario};
-use headend_sim::trace::RunTrace;
 
 use super::program::Program;
 use super::proxy::{self, Relayed};

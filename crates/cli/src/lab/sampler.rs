@@ -5,7 +5,7 @@ use std::time::Duration as StdDuration;
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 use headend_host::socket::{Info, Phase};
-use headend_sim::trace::Sample;
+use headend_scenario::results::trace::Sample;
 
 use super::stage::Stage;
 use super::traffic::Transfer;

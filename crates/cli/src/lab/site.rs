@@ -20,8 +20,8 @@ use headend_host::route::{Metrics, Route};
 use headend_host::sysctl::Setting;
 use headend_host::tun::{self, Tun};
 use headend_host::{Error, Netlink};
+use headend_scenario::{FlowKind, NodeKind, Proxy, Scenario};
 use headend_sim::network::Network;
-use headend_sim::scenario::{FlowKind, NodeKind, Proxy, Scenario};
 use rustix::process::geteuid;
 
 use crate::failure::Failure;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
 use headend_host::socket::{self, Info, Options};
-use headend_sim::scenario::{Flow, FlowKind};
+use headend_scenario::{Flow, FlowKind};
 use headend_sim::traffic::PIECE;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};

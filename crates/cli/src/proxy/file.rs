@@ -11,13 +11,13 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 
 use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
+use headend_engine::units::quantity;
 use headend_host::proxy::access::{Destinations, Networks, Rule};
 use headend_host::proxy::config::{Admin, Config, Limits, Listener, Log, LogFormat, Model, Spool, Way};
 use headend_host::proxy::inbound::Destination;
 use headend_host::proxy::inbound::proxy_protocol::Version;
 use headend_host::proxy::side::Side;
 use headend_host::proxy::users::Users;
-use headend_sim::scenario::quantity;
 
 use crate::failure::Failure;
 

@@ -11,8 +11,8 @@ use headend_engine::units::Bytes;
 use super::again::{Again, Past};
 use super::gated::{self, Gated};
 use crate::histogram::Histogram;
-use crate::trace::Sample;
 use crate::traffic::Application;
+use headend_scenario::results::trace::Sample;
 
 /// One end of a flow. What every packet touches stands first and together (`repr(C)`), as in a connection.
 #[derive(Debug)]

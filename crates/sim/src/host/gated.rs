@@ -10,7 +10,8 @@ use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 
 use super::Host;
-use crate::trace::{Event, What};
+use crate::trace::Event;
+use headend_scenario::results::trace::What;
 
 /// The gate of one end of a flow. Data go one way, so that there is one circuit.
 #[derive(Debug)]

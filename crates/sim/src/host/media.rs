@@ -18,8 +18,8 @@ use headend_engine::tcp::segment::Segment;
 use headend_engine::time::{Duration, Time, earlier};
 use headend_engine::units::Bytes;
 
-use super::stream::HEADERS;
-use crate::scenario::Stale;
+use headend_engine::packet::DATAGRAM_HEADERS;
+use headend_scenario::Stale;
 
 pub(crate) use encoder::Encoder;
 pub(crate) use ledger::Ledger;
@@ -265,10 +265,10 @@ impl Source {
             stream.waiting.push_back((number, now, bytes, false));
             return;
         }
-        let payload = self.datagram.get() - HEADERS;
+        let payload = self.datagram.get() - DATAGRAM_HEADERS;
         let parts = bytes.get().div_ceil(payload);
         ledger.divide(number, parts);
-        let lens = (0..parts).map(|part| (bytes.get() - part * payload).min(payload) + HEADERS);
+        let lens = (0..parts).map(|part| (bytes.get() - part * payload).min(payload) + DATAGRAM_HEADERS);
         let packets: Vec<Packet> = lens.map(|len| packet(len as u32)).collect();
         let socket = match &mut self.carriage {
             Carriage::Datagrams(waiting) => {

@@ -1,14 +1,11 @@
 //! Datagrams: packets at a rate, and what arrives of them.
 
 use headend_engine::node::Port;
-use headend_engine::packet::{Body, Class, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, DATAGRAM_HEADERS, Endpoint, Packet};
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::{Bytes, Rate};
 
 use super::media::{Media, Role};
-
-/// IPv4 and UDP headers (RFC 791, RFC 768).
-pub(crate) const HEADERS: u64 = 28;
 
 /// One end of a stream of datagrams, or of frames.
 #[derive(Debug)]
@@ -100,7 +97,7 @@ impl Source {
 impl Sink {
     /// Bytes of data that arrived, without headers.
     pub(crate) fn payload(&self) -> Bytes {
-        self.bytes.saturating_sub(Bytes::new(HEADERS * self.packets))
+        self.bytes.saturating_sub(Bytes::new(DATAGRAM_HEADERS * self.packets))
     }
 }
 

@@ -14,8 +14,8 @@ use headend_engine::rng::Rng;
 use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
 
-use crate::scenario::{
-    self, Direction, Discipline, DocsisChannel, HeaderCompression, LinkKind, LossSpec, QueueSpec, RateSpec, Scenario,
+use headend_scenario::{
+    Direction, Discipline, DocsisChannel, HeaderCompression, LinkKind, LossSpec, QueueSpec, RateSpec, Scenario,
 };
 
 /// One direction of a plain link; its losses draw under `loss_name`.
@@ -69,7 +69,7 @@ fn service(rate: &RateSpec) -> Box<dyn Service> {
 }
 
 /// A cable path.
-pub(super) fn cable(spec: &scenario::Cable, seed: u64, name: &str) -> Cable {
+pub(super) fn cable(spec: &headend_scenario::Cable, seed: u64, name: &str) -> Cable {
     Cable::new(Config {
         down: spec.down.rate,
         up: spec.up.rate,

@@ -5,7 +5,7 @@ use headend_engine::time::Duration;
 use headend_engine::units::{Bytes, Rate};
 
 use super::*;
-use crate::scenario::Scenario;
+use headend_scenario::Scenario;
 
 /// Two hosts at a router, each link 8 Mbit/s and 1 ms, and a third host apart, on a link to nowhere else.
 const NETWORK: &str = r#"

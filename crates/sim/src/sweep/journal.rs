@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use crate::results::RunOutcome;
-use crate::scenario::Point;
+use headend_scenario::Point;
+use headend_scenario::results::RunOutcome;
 
 /// The file's name in its folder.
-pub(crate) const FILE: &str = "journal.jsonl";
+use headend_scenario::results::JOURNAL;
 
 /// A journal, open for appending.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Journal {
     /// Opens the journal in `folder`, which is made if need be. With `resume`, the runs of an earlier journal are taken
     /// over, provided it is of the same points and version.
     pub(super) fn open(folder: &Path, points: &[Point], resume: bool) -> Result<Journal, Error> {
-        let path = folder.join(FILE);
+        let path = folder.join(JOURNAL);
         let header = Header { version: env!("CARGO_PKG_VERSION").into(), scenario: fingerprint(points) };
         let failed = |error| Error::Journal(path.clone(), error);
         std::fs::create_dir_all(folder).map_err(failed)?;

@@ -1,8 +1,8 @@
 use std::fs;
 
 use super::*;
-use crate::scenario::Scenario;
 use crate::world::tests::{paper, percent};
+use headend_scenario::Scenario;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 

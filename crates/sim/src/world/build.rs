@@ -22,15 +22,15 @@ use super::{Between, Error, Instance, Kind, World};
 use crate::host::{Again, Closing, Host, Setup};
 use crate::network::{Network, Piece, Topology};
 use crate::proxy::Proxy;
-use crate::scenario::{Flow, FlowKind, NodeKind, Scenario};
 use crate::traffic::{Application, Server};
+use headend_scenario::{Flow, FlowKind, NodeKind, Scenario};
 
 /// A host's clocks have run for up to so long before the run begins: a multiple of the usual ticks.
 const BOOTED_BEFORE_MAX: Duration = Duration::from_secs(3_600);
 
 impl World {
     /// Builds run `run` of `scenario`, which uses the seed `scenario.seed + run`. With `trace`, it records what
-    /// [`Traces`](crate::trace::Traces) shows.
+    /// [`Traces`](headend_scenario::results::trace::Traces) shows.
     ///
     /// # Errors
     /// If a flow's ends are no hosts or do not reach each other, or if there are too many of something.

@@ -20,8 +20,8 @@ use crate::edge::{self, Carries, Classes, Edge, Entry, Joint};
 use crate::host::Host;
 use crate::network::{Network, Piece, Topology};
 use crate::proxy::Proxy;
-use crate::results::CircuitRow;
-use crate::scenario::{Circuit, Implementation, QueueSpec, Scenario, TunnelDrops};
+use headend_scenario::results::CircuitRow;
+use headend_scenario::{Circuit, Implementation, QueueSpec, Scenario, TunnelDrops};
 
 /// Where a circuit's ends are: the first TCP of each.
 #[derive(Debug)]

@@ -12,11 +12,12 @@ use headend_engine::units::Bytes;
 use super::{Between, Instance, Kind, World, circuits};
 use crate::host::{End, Gated, Host, Past, Sink, Stream};
 use crate::network::Piece;
-use crate::pcapng::Capture;
 use crate::proxy::{Leg, Proxy};
-use crate::results::{FlowRow, Interner, IntervalRow, RunOutcome};
 use crate::router::Router;
-use crate::trace::{EndReader, Event, RunTrace, SeriesRow, What, read_event};
+use crate::trace::{EndReader, Event, read_event};
+use headend_scenario::pcapng::Capture;
+use headend_scenario::results::trace::{RunTrace, SeriesRow, What};
+use headend_scenario::results::{FlowRow, Interner, IntervalRow, RunOutcome};
 
 /// Bytes of a packet that a capture stores: the largest IPv4 and TCP headers.
 const SNAP_LEN: u32 = 120;

@@ -3,7 +3,7 @@
 use headend_engine::time::{Duration, Time};
 
 use super::World;
-use crate::results::IntervalRow;
+use headend_scenario::results::IntervalRow;
 
 /// Rows so far, and what had been counted when the last span ended.
 #[derive(Debug)]

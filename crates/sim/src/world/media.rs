@@ -6,7 +6,7 @@ use headend_engine::time::{Duration, Time};
 
 use super::{Instance, Kind, World};
 use crate::host::{Carriage, Media, MediaSink, MediaSource, Role, Stream};
-use crate::results::{FlowRow, MediaRow};
+use headend_scenario::results::{FlowRow, MediaRow};
 
 impl World {
     fn media_end(&self, at: headend_engine::packet::Endpoint) -> &Media {

@@ -10,7 +10,7 @@ use headend_engine::time::Duration;
 use super::World;
 use super::build::Opening;
 use crate::host::Gated;
-use crate::scenario::Socket;
+use headend_scenario::Socket;
 
 /// What is put before the two data TCPs of a flow, its sender's first. The control TCPs begin as the data TCPs do.
 pub(super) fn gates(

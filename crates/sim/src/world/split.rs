@@ -14,7 +14,7 @@ use super::build::clock_phase;
 use crate::host::Host;
 use crate::network::{Piece, Topology};
 use crate::proxy::{Leg, Opening, Pair, Proxy};
-use crate::scenario::{Flow, NodeKind, Scenario};
+use headend_scenario::{Flow, NodeKind, Scenario};
 
 /// How a flow goes through its proxy: first what faces the host `from`, then what faces the host `to`.
 #[derive(Clone, Copy, Debug)]

@@ -22,7 +22,7 @@ use crate::host::{
 };
 use crate::network::Piece;
 use crate::proxy::Proxy;
-use crate::scenario::{self, Flow, FlowKind, Over, Scenario};
+use headend_scenario::{Flow, FlowKind, Over, Scenario};
 
 /// Adds both ends of an instance of a stream to their hosts, which send to each other by the ports `ways`.
 pub(super) fn add(
@@ -78,7 +78,7 @@ pub(super) fn add(
 
 /// The two ends of a flow of frames.
 fn frames(
-    media: &scenario::Media,
+    media: &headend_scenario::Media,
     start: Time,
     hosts: [End<'_>; 2],
     [sender, receiver]: [Endpoint; 2],

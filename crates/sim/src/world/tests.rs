@@ -6,20 +6,23 @@ mod implementations;
 mod lossless;
 mod media;
 mod proxy;
+mod recorded;
 mod sockets;
+#[path = "../../../scenario/src/pcapng/tshark.rs"]
+mod tshark;
 
 use headend_engine::tcp::personality::{DelayedAck, Headers, Personality};
 use headend_engine::time::Duration;
 use headend_engine::units::{Chance, Rate};
 
+use self::tshark::tshark;
 use super::*;
-use crate::pcapng::tests::tshark;
-use crate::results::FlowRow;
-use crate::scenario::{
+use headend_scenario::results::FlowRow;
+use headend_scenario::results::trace::Traces;
+use headend_scenario::{
     Channel, Direction, Discipline, Flow, FlowKind, HeaderCompression, Link as LinkSpec, LinkKind, LossSpec,
     Node as NodeSpec, NodeKind, QueueSpec, RateSpec, Scenario, Sweep,
 };
-use crate::trace::Traces;
 
 /// The paper's sender and receiver as ns has them: headers not counted, 6 packets of 1460 B as "8 KB".
 fn ns_1996() -> Personality {
@@ -128,7 +131,7 @@ fn the_cable_is_the_path_of_its_four_links() {
     let of_links = flow(&cable);
     let channel = |rate| Channel { rate, queue: QueueSpec::Unlimited, loss: LossSpec::None };
     cable.nodes.remove(1);
-    let kind = LinkKind::Cable(crate::scenario::Cable {
+    let kind = LinkKind::Cable(headend_scenario::Cable {
         down: channel(Rate::mbit(25)),
         up: channel(Rate::mbit(3)),
         delay: Duration::from_millis(10),

@@ -1,8 +1,8 @@
 //! Circuits, requests and datagrams in a world.
 
 use super::*;
-use crate::results::{CircuitRow, LinkRow, RunOutcome};
-use crate::scenario::Document;
+use headend_scenario::Document;
+use headend_scenario::results::{CircuitRow, LinkRow, RunOutcome};
 
 const TRUNKS: &str = include_str!("../../../../../scenarios/trunks.toml");
 

@@ -1,7 +1,7 @@
 //! What a circuit of n control TCPs gets of a link that it shares with n Reno TCPs.
 
 use super::*;
-use crate::scenario::Document;
+use headend_scenario::Document;
 
 const NETWORK: &str = include_str!("../../../../../python/headend/papers/scenarios/decoupling/friendly.toml");
 

@@ -1,7 +1,7 @@
 //! A trunk in each of its implementations (section 3.4 of the decoupling thesis).
 
 use super::circuits::run_with;
-use crate::results::{CircuitRow, RunOutcome};
+use headend_scenario::results::{CircuitRow, RunOutcome};
 
 const TRUNK: &str = r#"
 duration = "10s"

@@ -7,8 +7,8 @@ use headend_engine::rng::Rng;
 use headend_engine::units::{Bytes, Rate};
 
 use super::*;
-use crate::results::LinkRow;
-use crate::scenario::Document;
+use headend_scenario::Document;
+use headend_scenario::results::LinkRow;
 
 /// One to four trunks of any VMSS over one to three routers, and the buffer that the equation asks for.
 fn network(seed: u64, threshold: &str) -> (String, u64) {

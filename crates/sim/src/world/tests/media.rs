@@ -2,7 +2,7 @@
 
 use super::circuits::run_with;
 use super::*;
-use crate::results::MediaRow;
+use headend_scenario::results::MediaRow;
 
 /// A camera behind a link of 2 Mbit/s and 10 ms.
 const CAMERA: &str = r#"
@@ -116,7 +116,7 @@ fn every_frame_is_accounted_for_at_any_loss() {
 
 #[test]
 fn a_run_with_frames_can_be_traced_and_repeated() {
-    let document = crate::scenario::Document::parse("camera.toml", CAMERA).unwrap();
+    let document = headend_scenario::Document::parse("camera.toml", CAMERA).unwrap();
     let scenario = document.scenario().unwrap();
     let (plain, _) = run(&scenario, 0, false);
     let (traced, _) = run(&scenario, 0, true);
@@ -132,7 +132,7 @@ fn mistakes_in_a_flow_of_frames_are_told() {
         (&[("rates", r#"["2Mbit/s", "1Mbit/s"]"#)], "higher than the one before"),
         (&[("packet", "28B")], "headers alone"),
     ] {
-        let mut document = crate::scenario::Document::parse("camera.toml", CAMERA).unwrap();
+        let mut document = headend_scenario::Document::parse("camera.toml", CAMERA).unwrap();
         for (field, value) in settings {
             document.set(&format!("flows.stream.{field}"), value).unwrap();
         }

@@ -1,8 +1,8 @@
 //! Flows through reliable sockets over a link that damages packets.
 
 use super::*;
-use crate::results::RunOutcome;
-use crate::scenario::Document;
+use headend_scenario::Document;
+use headend_scenario::results::RunOutcome;
 
 /// One flow of 2 MB over a link with 50 ms each way whose bits are damaged; `socket` is what the flow has of that.
 fn run(kind: &str, socket: &str, seed: u64) -> RunOutcome {

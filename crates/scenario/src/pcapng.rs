@@ -213,4 +213,6 @@ fn checksum(mut sum: u32, bytes: &[u8]) -> u16 {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
+#[cfg(test)]
+mod tshark;

@@ -3,7 +3,7 @@
 use super::Absent::{Follows, Is, Required};
 use super::circuit::COPIES;
 use super::{DURATION_NS_MAX, FLOWS_MAX, Field, HOUR_NS, Kind, SIZE_BYTES_MAX, Shape, field, field_of};
-use crate::scenario::tcp;
+use crate::tcp;
 
 /// A flow.
 pub static FLOW: Shape = Shape { name: "flow", tag: Some("kind"), fields: || FLOW_FIELDS };

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use headend_engine::circuit::carried::Method;
 
 use super::{Names, Reader, Section, medium};
-use crate::scenario::error::Problem;
-use crate::scenario::fields::SOCKET;
-use crate::scenario::model::{Circuit, Flow, Implementation, Node, NodeKind, QueueSpec, Socket, Tcp, TunnelDrops};
-use crate::scenario::setting::Setting;
+use crate::error::Problem;
+use crate::fields::SOCKET;
+use crate::model::{Circuit, Flow, Implementation, Node, NodeKind, QueueSpec, Socket, Tcp, TunnelDrops};
+use crate::setting::Setting;
 
 /// Where a name leads that is not known.
 const NOWHERE: usize = usize::MAX;

@@ -6,12 +6,12 @@ use headend_engine::time::Time;
 use headend_engine::units::{Chance, Rate};
 
 use super::Section;
-use crate::scenario::document::{Data, Value};
-use crate::scenario::error::Problem;
-use crate::scenario::fields::{self, Kind, STEP_TIME, STEPS_MAX};
-use crate::scenario::model::{HeaderCompression, LossSpec, RateSpec};
-use crate::scenario::recording::{Recordings, Wrong};
-use crate::scenario::setting::Setting;
+use crate::document::{Data, Value};
+use crate::error::Problem;
+use crate::fields::{self, Kind, STEP_TIME, STEPS_MAX};
+use crate::model::{HeaderCompression, LossSpec, RateSpec};
+use crate::recording::{Recordings, Wrong};
+use crate::setting::Setting;
 
 /// The field `rate` of a link or direction: a rate, steps of it, or a table.
 pub(super) fn service(section: &Section<'_>, recordings: &Recordings) -> RateSpec {

@@ -6,6 +6,9 @@ use std::path::Path;
 
 use super::{Results, Table};
 
+/// The file in which a sweep keeps its finished runs until all are.
+pub const JOURNAL: &str = "journal.jsonl";
+
 impl Results {
     /// Writes `flows.csv`, `links.csv`, `circuits.csv`, `media.csv` and `intervals.csv` if there are any, and with traces
     /// `series.csv`, `packets.csv` and a capture for each host, run and point, into the folder `part`, which may hold a journal and is renamed to `folder` when all is written.
@@ -37,7 +40,7 @@ impl Results {
                 write(&part.join(name), |out| out.write_all(&capture.pcapng))?;
             }
         }
-        match fs::remove_file(part.join(crate::sweep::JOURNAL)) {
+        match fs::remove_file(part.join(JOURNAL)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }

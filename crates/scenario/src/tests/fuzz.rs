@@ -1,5 +1,6 @@
 //! No input panics. A failing case prints its input.
 
+use headend_engine::units::quantity;
 use proptest::prelude::*;
 
 use super::super::*;

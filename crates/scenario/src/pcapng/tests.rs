@@ -1,8 +1,7 @@
-use std::process::Command;
-
 use headend_engine::packet::Class;
 use headend_engine::tcp::segment::{Flags, SackBlocks};
 
+use super::tshark::tshark;
 use super::*;
 
 const CLIENT: Endpoint = Endpoint { node: 0, port: 1024 };
@@ -43,24 +42,6 @@ fn capture(packets: &[Packet], snap_len: u32) -> Vec<u8> {
         capture.record(Time::from_nanos(1_000_000_007 * i as u64), packet);
     }
     capture.into_bytes()
-}
-
-/// What tshark prints for `capture`, or nothing if it is not installed.
-pub(crate) fn tshark(capture: &[u8], name: &str, arguments: &[&str]) -> Option<String> {
-    let path = std::env::temp_dir().join(format!("headend-{}-{name}.pcapng", std::process::id()));
-    std::fs::write(&path, capture).unwrap();
-    let output = Command::new("tshark")
-        .args(["-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE", "-r"])
-        .arg(&path)
-        .args(arguments)
-        .output();
-    std::fs::remove_file(&path).unwrap();
-    let Ok(output) = output else {
-        println!("tshark is not installed: nothing checked");
-        return None;
-    };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(String::from_utf8(output.stdout).unwrap())
 }
 
 #[test]

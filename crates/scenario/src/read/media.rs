@@ -1,9 +1,9 @@
 //! Flows of frames.
 
 use super::Section;
-use crate::scenario::error::Problem;
-use crate::scenario::model::{Media, Over, Stale};
-use crate::scenario::setting::Setting;
+use crate::error::Problem;
+use crate::model::{Media, Over, Stale};
+use crate::setting::Setting;
 
 /// What a flow of the kind `media` says of its frames.
 pub(super) fn media(section: &Section<'_>) -> Media {
@@ -35,7 +35,7 @@ pub(super) fn media(section: &Section<'_>) -> Media {
     }
     let deadline = section.setting("deadline").span();
     let packet = section.setting("packet").size();
-    if packet.get() <= crate::host::DATAGRAM_HEADERS {
+    if packet.get() <= headend_engine::packet::DATAGRAM_HEADERS {
         contradict(section, "packet", "a packet of 28 bytes has room for its headers alone");
     }
     Media {

@@ -6,7 +6,7 @@ use headend_engine::units::{Bytes, Chance, Rate};
 use super::document::Data;
 use super::fields::{Kind, RATE_BPS, SIZE_BYTES_MAX};
 use super::model::QueueSpec;
-use super::quantity;
+use headend_engine::units::quantity;
 
 /// A value of one of the simple kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]

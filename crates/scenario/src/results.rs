@@ -3,6 +3,7 @@
 mod circuits;
 mod folder;
 mod media;
+pub mod trace;
 mod write;
 
 use std::collections::BTreeSet;
@@ -10,7 +11,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::trace::Traces;
+pub use folder::JOURNAL;
+use trace::Traces;
 
 /// What a sweep yields.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -78,7 +80,7 @@ impl Table {
     }
 
     /// A table with the columns that say which run a row belongs to.
-    pub(crate) fn of_runs<T>(rows: &[(&RunOutcome, T)], swept: &[Swept]) -> Table {
+    pub fn of_runs<T>(rows: &[(&RunOutcome, T)], swept: &[Swept]) -> Table {
         let mut table = Table::default();
         table.counts("point", rows, |(run, _)| run.point as u64);
         for (path, values) in swept {
@@ -90,17 +92,17 @@ impl Table {
     }
 
     /// Adds a column of counts that `value` takes from each of `items`.
-    pub(crate) fn counts<T>(&mut self, name: &str, items: &[T], value: impl Fn(&T) -> u64) {
+    pub fn counts<T>(&mut self, name: &str, items: &[T], value: impl Fn(&T) -> u64) {
         self.push(name, Column::U64(items.iter().map(value).collect()));
     }
 
     /// Adds a column of numbers that `value` takes from each of `items`.
-    pub(crate) fn numbers<T>(&mut self, name: &str, items: &[T], value: impl Fn(&T) -> f64) {
+    pub fn numbers<T>(&mut self, name: &str, items: &[T], value: impl Fn(&T) -> f64) {
         self.push(name, Column::F64(items.iter().map(value).collect()));
     }
 
     /// Adds a column of names that `value` takes from each of `items`.
-    pub(crate) fn names<T>(&mut self, name: &str, items: &[T], value: impl Fn(&T) -> Arc<str>) {
+    pub fn names<T>(&mut self, name: &str, items: &[T], value: impl Fn(&T) -> Arc<str>) {
         self.push(name, Column::Text(items.iter().map(value).collect()));
     }
 }
@@ -364,7 +366,7 @@ impl Results {
 }
 
 /// Nanoseconds as seconds.
-pub(crate) fn seconds(nanos: u64) -> f64 {
+pub fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
 
@@ -449,7 +451,7 @@ fn ratio(of: f64, to: f64) -> f64 {
 
 /// Gives equal texts one allocation.
 #[derive(Debug, Default)]
-pub(crate) struct Interner(BTreeSet<Arc<str>>);
+pub struct Interner(BTreeSet<Arc<str>>);
 
 impl Interner {
     /// The first of the texts equal to `text` that was shared.
@@ -462,7 +464,7 @@ impl Interner {
     }
 
     /// The shared copy of `text`.
-    pub(crate) fn intern(&mut self, text: &str) -> Arc<str> {
+    pub fn intern(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.0.get(text) {
             return known.clone();
         }

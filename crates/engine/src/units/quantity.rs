@@ -1,7 +1,7 @@
 //! Quantities as people write them: a decimal number and its unit, read without rounding.
 
-use headend_engine::time::Duration;
-use headend_engine::units::{Bytes, Chance, Rate};
+use super::{Bytes, Chance, Rate};
+use crate::time::Duration;
 
 /// What to say is expected where a rate is.
 pub const RATE: &str = "a rate such as \"25Mbit/s\" or \"3kbit/s\"";

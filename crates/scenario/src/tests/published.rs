@@ -20,7 +20,7 @@ fn assert_current(path: &str, expected: &str) {
         fs::write(&file, expected).expect("the file can be written");
     }
     let published = fs::read_to_string(&file).expect("the file is published");
-    assert!(published == expected, "{path} is not current: HEADEND_BLESS=1 cargo test -p headend-sim published");
+    assert!(published == expected, "{path} is not current: HEADEND_BLESS=1 cargo test -p headend-scenario published");
 }
 
 #[test]

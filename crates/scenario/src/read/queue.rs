@@ -4,10 +4,10 @@ use headend_engine::link::queue::{Counts, Early, Thresholds};
 use headend_engine::units::Bytes;
 
 use super::Section;
-use crate::scenario::document::{Data, Value};
-use crate::scenario::error::Problem;
-use crate::scenario::fields::{self, Kind};
-use crate::scenario::model::{Discipline, QueueSpec};
+use crate::document::{Data, Value};
+use crate::error::Problem;
+use crate::fields::{self, Kind};
+use crate::model::{Discipline, QueueSpec};
 
 const UNLIMITED: Discipline = Discipline::Tail(QueueSpec::Unlimited);
 

@@ -2,7 +2,7 @@
 
 use super::Absent::{Follows, Is, Required};
 use super::{Field, HOUR_NS, Kind, Shape, field};
-use crate::scenario::tcp;
+use crate::tcp;
 
 /// Of headers: of trunks as of sockets.
 pub(super) const COPIES: Field = field(

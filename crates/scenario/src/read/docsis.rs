@@ -5,9 +5,9 @@ use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
 
 use super::Section;
-use crate::scenario::error::Problem;
-use crate::scenario::fields;
-use crate::scenario::model::{Docsis, DocsisChannel, Link, LinkKind};
+use crate::error::Problem;
+use crate::fields;
+use crate::model::{Docsis, DocsisChannel, Link, LinkKind};
 
 /// What a docsis link says. With whom it shares a channel is found once all links are read.
 pub(super) fn link(section: &Section<'_>, delay: Duration) -> LinkKind {
