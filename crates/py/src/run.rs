@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use headend_scenario::results;
-use headend_scenario::{self, Document, Point};
+use headend_scenario::{Document, Point};
 use headend_sim::sweep::{self, Progress};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -187,12 +187,12 @@ fn sweep_points(
 }
 
 /// A mistake in a scenario as its exception: an unreadable file is an OSError, as from `open`.
-fn wrong(error: scenario::Error) -> PyErr {
+fn wrong(error: headend_scenario::Error) -> PyErr {
     match error {
-        scenario::Error::Read { ref source, .. } => match source.raw_os_error() {
+        headend_scenario::Error::Read { ref source, .. } => match source.raw_os_error() {
             Some(code) => PyOSError::new_err((code, error.to_string())),
             None => PyOSError::new_err(error.to_string()),
         },
-        scenario::Error::Wrong(_) => ScenarioError::new_err(error.to_string()),
+        headend_scenario::Error::Wrong(_) => ScenarioError::new_err(error.to_string()),
     }
 }
