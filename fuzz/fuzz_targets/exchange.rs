@@ -6,7 +6,7 @@
 mod bytes;
 
 use bytes::Bytes as Input;
-use headend_engine::tcp::connection::{Connection, End, Output};
+use headend_engine::tcp::connection::{Connection, PairedEnd, Output};
 use headend_engine::tcp::segment::Segment;
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
             Connection::listen(&personalities[1], peer_isn, Duration::ZERO),
         )
     } else {
-        let end = |which: usize, isn| End { personality: &personalities[which], isn, clock_phase: Duration::ZERO };
+        let end = |which: usize, isn| PairedEnd { personality: &personalities[which], isn, clock_phase: Duration::ZERO };
         Connection::pair(end(0, isn), end(1, peer_isn))
     };
     let mut ends = [left, right];

@@ -12,7 +12,7 @@ mod contention;
 use std::process::ExitCode;
 
 use contention::{Rates, Setting, at_random, packet, saturated};
-use headend_engine::cable::docsis::{Channel, Docsis, Modem, Way};
+use headend_engine::cable::docsis::{Channel, ChannelDirection, Docsis, Modem};
 use headend_engine::node::{Node, Step};
 use headend_engine::packet::Packet;
 use headend_engine::rng::Rng;
@@ -92,7 +92,7 @@ fn loaded((backoff_start, backoff_end): (u32, u32), least: u64, most: u64) -> f6
     loop {
         if now >= top_up {
             for modem in 0..MODEMS {
-                for _ in docsis.backlog(modem, Way::Up).0..20 {
+                for _ in docsis.backlog(modem, ChannelDirection::Up).0..20 {
                     let len = (least + lengths.below(most - least)) as u32;
                     docsis.receive(now, Docsis::subscriber_port(modem), &Packet { len, ..packet(id) });
                     id += 1;

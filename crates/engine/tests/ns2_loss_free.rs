@@ -3,7 +3,7 @@
 
 mod support;
 
-use headend_engine::cable::{Cable, Capacity, Config};
+use headend_engine::cable::{Cable, CableConfig, Capacity};
 use headend_engine::tcp::personality::{DelayedAck, EraRules, Headers, Personality};
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
@@ -72,7 +72,7 @@ fn transfer(row: &Row<'_>) -> Transfer {
         packets => Capacity::Packets(packets.parse().expect("a number of packets")),
     };
     let delay = Duration::from_nanos((row.number("rtt_s") * 1e9) as u64 / 2);
-    let cable = Cable::new(Config { modem_buffer, delay, ..Config::papers() });
+    let cable = Cable::new(CableConfig { modem_buffer, delay, ..CableConfig::papers() });
     let mut graph = connect(left, right, Box::new(cable));
     run(&mut graph, Time::from_nanos(3_600_000_000_000), |nodes| {
         nodes[0].talker().connection.acknowledged().get() == whole

@@ -4,7 +4,7 @@
 
 mod support;
 
-use headend_engine::tcp::connection::{Connection, End, State};
+use headend_engine::tcp::connection::{Connection, PairedEnd, State};
 use headend_engine::tcp::personality::{EraRules, Personality};
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
@@ -85,8 +85,8 @@ proptest! {
             (Connection::connect(&left, case.isn, Duration::ZERO), Connection::listen(&right, !case.isn, Duration::ZERO))
         } else {
             Connection::pair(
-                End { personality: &left, isn: case.isn, clock_phase: Duration::ZERO },
-                End { personality: &right, isn: !case.isn, clock_phase: Duration::ZERO },
+                PairedEnd { personality: &left, isn: case.isn, clock_phase: Duration::ZERO },
+                PairedEnd { personality: &right, isn: !case.isn, clock_phase: Duration::ZERO },
             )
         };
         let mut left = Talker::new(&left, a, case.bytes_out);

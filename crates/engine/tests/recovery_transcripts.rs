@@ -5,7 +5,7 @@ mod support;
 
 use std::fmt::Write as _;
 
-use headend_engine::cable::{Cable, Config};
+use headend_engine::cable::{Cable, CableConfig};
 use headend_engine::cc::Algorithm;
 use headend_engine::link::loss::List;
 use headend_engine::tcp::personality::{DelayedAck, EraRules, Headers, Personality, Recovery};
@@ -47,7 +47,7 @@ fn modern(recovery: Recovery, window: u64) -> Personality {
 /// Sends `packets` over the papers' cable, which loses the transmissions with these numbers, counted from 1.
 fn transfer(personality: &Personality, packets: u64, lost: &[u64]) -> Talker {
     let (left, right) = established(personality, personality, packets * MSS);
-    let config = Config { down_loss: Some(Box::new(List::new(lost.to_vec()))), ..Config::papers() };
+    let config = CableConfig { down_loss: Some(Box::new(List::new(lost.to_vec()))), ..CableConfig::papers() };
     let mut graph = connect(left, right, Box::new(Cable::new(config)));
     run(&mut graph, Time::from_nanos(600_000_000_000), |nodes| {
         nodes[0].talker().connection.acknowledged().get() == packets * MSS
@@ -222,7 +222,7 @@ fn a_probe_that_was_not_needed_costs_no_window() {
         ..sender.clone()
     };
     let (left, right) = established(&sender, &receiver, 21 * MSS);
-    let mut graph = connect(left, right, Box::new(Cable::new(Config::papers())));
+    let mut graph = connect(left, right, Box::new(Cable::new(CableConfig::papers())));
     run(&mut graph, Time::from_nanos(10_000_000_000), |_| false);
     let talker = graph.nodes()[0].talker();
     let snapshot = talker.connection.snapshot().expect("an open connection");

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration as Wall, Instant};
 
-use headend_engine::cable::{Cable, Config};
+use headend_engine::cable::{Cable, CableConfig};
 use headend_engine::node::Port;
 use headend_engine::time::Duration;
 use headend_host::Error;
@@ -79,7 +79,7 @@ fn frames_cross_between_interfaces_and_links_count_the_packets_in_them() {
     let stop = Stop::new().expect("an eventfd can be had");
     let stopper = stop.clone();
     let reactor = thread::spawn(move || {
-        let mut cable = Cable::new(Config { delay: Duration::from_millis(20), ..Config::papers() });
+        let mut cable = Cable::new(CableConfig { delay: Duration::from_millis(20), ..CableConfig::papers() });
         cable.links_mut().into_iter().for_each(|link| link.record_discards());
         let attachment = |node, to| Some(Attachment { node, to: Destination::Always(to) });
         let limits = Limits::for_mtu(1_500 + HEADER_BYTES as u32);

@@ -7,7 +7,7 @@ use std::os::unix::thread::JoinHandleExt;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration as Wall, Instant};
 
-use headend_engine::cable::{Cable, Config};
+use headend_engine::cable::{Cable, CableConfig};
 use headend_engine::time::Duration;
 use headend_engine::units::Rate;
 use headend_host::clock;
@@ -56,7 +56,7 @@ fn is_root() -> bool {
 /// A cable path of 100 Mbit/s that takes `delay` one way.
 fn path(delay: Duration) -> Cable {
     let rate = Rate::mbit(100);
-    let mut cable = Cable::new(Config { down: rate, up: rate, lan: rate, delay, ..Config::papers() });
+    let mut cable = Cable::new(CableConfig { down: rate, up: rate, lan: rate, delay, ..CableConfig::papers() });
     cable.links_mut().into_iter().for_each(|link| link.record_discards());
     cable
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use headend_engine::cable::docsis;
 use headend_engine::circuit::carried::Method;
 use headend_engine::link::queue::{Counts, Early, Thresholds};
-use headend_engine::relay::Model;
+use headend_engine::relay::RelayModel;
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::{Bytes, Chance, Rate};
@@ -41,7 +41,7 @@ pub struct Proxy {
     /// Index of the link that leads to the subscribers.
     pub local_link: usize,
     /// How far one connection may run ahead of the other.
-    pub model: Model,
+    pub model: RelayModel,
     /// The TCP of connections over that link.
     pub local: Tcp,
     /// The TCP of all others.

@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headend_engine::relay::Model;
+use headend_engine::relay::RelayModel;
 use headend_engine::tcp::personality::Personality;
 
 use super::document::{Data, Document, Table, Value};
@@ -368,10 +368,10 @@ impl<'a> Reader<'a> {
     fn proxy(&self, section: &Section<'_>) -> Proxy {
         let limit = section.setting("limit").size();
         let model = match section.setting("relay").text().as_str() {
-            "store" => Model::StoreAndForward,
-            _ => Model::BufferAndForward { limit },
+            "store" => RelayModel::StoreAndForward,
+            _ => RelayModel::BufferAndForward { limit },
         };
-        if model == Model::StoreAndForward && section.has("limit") {
+        if model == RelayModel::StoreAndForward && section.has("limit") {
             let text = "only with relay = \"buffer\": a store holds whatever arrives".to_owned();
             section.wrong("limit", section.place_of("limit"), Problem::Contradiction(text));
         }

@@ -96,7 +96,7 @@ pub struct Way<'a> {
 #[derive(Clone, Copy, Debug)]
 enum Carrier<'a> {
     Link(&'a Link),
-    Modem(&'a Docsis, usize, docsis::Way),
+    Modem(&'a Docsis, usize, docsis::ChannelDirection),
 }
 
 impl<'a> Way<'a> {
@@ -289,7 +289,7 @@ impl<H: Node, P: Node> Network<H, P> {
 }
 
 /// In the order of a link's directions: the headend is the first of its nodes.
-const DOCSIS_WAYS: [docsis::Way; 2] = [docsis::Way::Down, docsis::Way::Up];
+const DOCSIS_WAYS: [docsis::ChannelDirection; 2] = [docsis::ChannelDirection::Down, docsis::ChannelDirection::Up];
 
 fn link_row(link: &Arc<str>, direction: String, stats: &Stats) -> LinkRow {
     LinkRow {

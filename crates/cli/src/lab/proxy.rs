@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use headend_engine::relay::Model;
+use headend_engine::relay::RelayModel;
 use headend_engine::units::Bytes;
 use headend_host::personality::Settings;
 use headend_host::process;
@@ -73,7 +73,7 @@ pub(super) struct Plan {
     /// What it relays, by the port that it connects to.
     relays: Vec<(u16, String, u32)>,
     listens_at: u16,
-    relay: Model,
+    relay: RelayModel,
 }
 
 /// The processes that the transfers of a run need.
@@ -119,12 +119,12 @@ pub(super) fn plans(
 }
 
 /// The proxy's file, without its ways in. The side of who connects is its `local` one, whatever the scenario calls it.
-fn config(model: Model, [local, remote]: &[Settings; 2], from_local: bool) -> String {
+fn config(model: RelayModel, [local, remote]: &[Settings; 2], from_local: bool) -> String {
     let (accepted, connected) = if from_local { (local, remote) } else { (remote, local) };
     let mut text = "user = \"root\"\nworkers = 1\nlog = \"connections\"\nlog_format = \"json\"\n".to_owned();
     let memory = match model {
-        Model::BufferAndForward { limit } => Some(limit.max(BUFFER_MIN)),
-        Model::StoreAndForward => {
+        RelayModel::BufferAndForward { limit } => Some(limit.max(BUFFER_MIN)),
+        RelayModel::StoreAndForward => {
             text += "relay = \"store\"\n";
             None
         }
@@ -225,7 +225,7 @@ fn run(plan: &Plan, ready: &Sender<()>, ended: &Receiver<()>) -> io::Result<Vec<
     let folder = Folder::new()?;
     let [file, lines, words] = ["proxy.toml", "lines", "words"].map(|name| folder.0.join(name));
     fs::write(&file, &plan.config)?;
-    if plan.relay == Model::StoreAndForward {
+    if plan.relay == RelayModel::StoreAndForward {
         fs::create_dir(folder.0.join("spool"))?;
     }
     let mut command = process::command(std::env::current_exe()?);
@@ -302,7 +302,7 @@ mod tests {
             config: String::new(),
             relays: vec![(5_001, "get".to_owned(), 0)],
             listens_at: 5_002,
-            relay: Model::StoreAndForward,
+            relay: RelayModel::StoreAndForward,
         }
     }
 

@@ -30,7 +30,7 @@ pub use crate::link::queue::Capacity;
 
 /// What a cable path is made of.
 #[derive(Debug)]
-pub struct Config {
+pub struct CableConfig {
     /// Rate of the downstream channel: 25 Mbit/s in the papers.
     pub down: Rate,
     /// Rate of the upstream channel: 3 Mbit/s in the papers.
@@ -52,10 +52,10 @@ pub struct Config {
     pub up_queue: DropTail,
 }
 
-impl Config {
+impl CableConfig {
     /// The papers' path: no loss, nothing dropped.
-    pub fn papers() -> Config {
-        Config {
+    pub fn papers() -> CableConfig {
+        CableConfig {
             down: Rate::mbit(25),
             up: Rate::mbit(3),
             lan: Rate::mbit(10),
@@ -86,7 +86,7 @@ impl Cable {
     pub const PC: Port = Port(1);
 
     /// An idle path.
-    pub fn new(config: Config) -> Cable {
+    pub fn new(config: CableConfig) -> Cable {
         let link =
             |queue, rate: Rate, loss, delay| Link::new(Box::new(queue), Box::new(Constant::new(rate)), loss, delay);
         let modem_buffer = DropTail::buffer(config.modem_buffer);

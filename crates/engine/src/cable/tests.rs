@@ -28,7 +28,7 @@ fn numbers(left: &[(Time, Port, Packet)]) -> Vec<u64> {
 fn a_full_packet_and_its_ack_with_no_load_take_21_774_ms() {
     // 1460 B at 25 Mbit/s and 10 Mbit/s, 40 B at 10 Mbit/s and 3 Mbit/s, 20 ms of propagation.
     let (hfc_down, lan_down, lan_up, hfc_up) = (467_200, 1_168_000, 32_000, 106_667);
-    let mut cable = Cable::new(Config::papers());
+    let mut cable = Cable::new(CableConfig::papers());
     cable.receive(Time::ZERO, Cable::HEADEND, &packet(1, 1460));
     let (at_pc, port, data) = run_dry(&mut cable, Time::ZERO)[0];
     assert_eq!((port, data.id), (Cable::PC, 1));
@@ -44,7 +44,7 @@ fn a_full_packet_and_its_ack_with_no_load_take_21_774_ms() {
 fn a_modem_of_seven_packets_drops_exactly_what_finds_it_full() {
     // 25 Mbit/s in, 10 out: when packet k arrives, ceil(0.4 (k - 1)) - 1 have left, one that leaves at that very time not
     // counted. Packet 11 is the first to find 10 - 3 = 7; of every five from then on, two find a place.
-    let mut cable = Cable::new(Config { modem_buffer: Capacity::Packets(7), ..Config::papers() });
+    let mut cable = Cable::new(CableConfig { modem_buffer: Capacity::Packets(7), ..CableConfig::papers() });
     cable.links_mut()[1].record_discards();
     for id in 1..=20 {
         cable.receive(Time::ZERO, Cable::HEADEND, &packet(id, 1460));
@@ -64,7 +64,8 @@ fn a_modem_of_seven_packets_drops_exactly_what_finds_it_full() {
 #[test]
 fn a_modem_of_10_kb_holds_six_full_packets() {
     // 6 times 1460 B are 8760 B, 7 are 10220 B: packet 10 is the first to find 9 - 3 = 6 in the modem.
-    let mut cable = Cable::new(Config { modem_buffer: Capacity::Bytes(Bytes::new(10_000)), ..Config::papers() });
+    let mut cable =
+        Cable::new(CableConfig { modem_buffer: Capacity::Bytes(Bytes::new(10_000)), ..CableConfig::papers() });
     for id in 1..=10 {
         cable.receive(Time::ZERO, Cable::HEADEND, &packet(id, 1460));
     }
@@ -73,10 +74,10 @@ fn a_modem_of_10_kb_holds_six_full_packets() {
 
 #[test]
 fn the_channels_lose_packets_after_they_took_their_time() {
-    let mut cable = Cable::new(Config {
+    let mut cable = Cable::new(CableConfig {
         down_loss: Some(Box::new(List::new(vec![1]))),
         up_loss: Some(Box::new(List::new(vec![2]))),
-        ..Config::papers()
+        ..CableConfig::papers()
     });
     for id in 1..=2 {
         cable.receive(Time::ZERO, Cable::HEADEND, &packet(id, 1460));
@@ -96,12 +97,12 @@ fn whatever_is_sent_keeps_its_order_and_is_accounted_for_on_every_link() {
     for seed in 0..20 {
         let loss =
             |name| Some(Box::new(Bernoulli::new(Chance::from_raw(1 << 61), Rng::named(seed, name))) as Box<dyn Loss>);
-        let mut cable = Cable::new(Config {
+        let mut cable = Cable::new(CableConfig {
             down_loss: loss("down"),
             up_loss: loss("up"),
             modem_buffer: Capacity::Packets(5),
             up_queue: DropTail::buffer(Capacity::Bytes(Bytes::new(4_000))),
-            ..Config::papers()
+            ..CableConfig::papers()
         });
         let mut rng = Rng::named(seed, "traffic");
         let (mut now, mut left) = (Time::ZERO, Vec::new());

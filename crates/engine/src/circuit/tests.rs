@@ -11,7 +11,7 @@ use super::*;
 use crate::cc::Algorithm;
 use crate::packet::{self, Body, Endpoint};
 use crate::rng::Rng;
-use crate::tcp::connection::{Connection, End, Fault};
+use crate::tcp::connection::{Connection, Fault, PairedEnd};
 use crate::time::Duration;
 use crate::units::Rate;
 
@@ -62,7 +62,7 @@ impl Path {
         base: &Personality,
     ) -> Path {
         let personality = control_personality(base, Bytes::new(vmss));
-        let end = |isn| End { personality: &personality, isn, clock_phase: Duration::ZERO };
+        let end = |isn| PairedEnd { personality: &personality, isn, clock_phase: Duration::ZERO };
         // Their sequence numbers wrap round, the first's soonest.
         let (from, to): (Vec<_>, Vec<_>) =
             (0..controls).map(|i| Connection::pair(end(u32::MAX - 20_000 * (i as u32 + 1)), end(u32::MAX))).unzip();

@@ -17,7 +17,7 @@ pub enum Side {
 
 /// How far one connection may run ahead of the other (proxies paper s3.2, figure 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Model {
+pub enum RelayModel {
     /// What is read is queued for the other connection: the slower side holds back the faster one through its full
     /// socket buffers.
     BufferAndForward {
@@ -98,10 +98,10 @@ impl Side {
 
 impl Relay {
     /// A relay that holds nothing yet.
-    pub fn new(model: Model) -> Relay {
+    pub fn new(model: RelayModel) -> Relay {
         let hold_max = match model {
-            Model::BufferAndForward { limit } => limit,
-            Model::StoreAndForward => Bytes::MAX,
+            RelayModel::BufferAndForward { limit } => limit,
+            RelayModel::StoreAndForward => Bytes::MAX,
         };
         Relay { hold_max, down: Stream::default(), up: Stream::default(), aborted: false }
     }

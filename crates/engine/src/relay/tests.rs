@@ -72,7 +72,7 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(model: Model, local: Socket, remote: Socket) -> Rig {
+    fn new(model: RelayModel, local: Socket, remote: Socket) -> Rig {
         Rig { relay: Relay::new(model), local, remote, held: [VecDeque::new(), VecDeque::new()] }
     }
 
@@ -135,11 +135,11 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn model() -> impl Strategy<Value = Model> {
+fn model() -> impl Strategy<Value = RelayModel> {
     prop_oneof![
-        Just(Model::StoreAndForward),
-        Just(Model::BufferAndForward { limit: Bytes::ZERO }),
-        (1u64..5_000).prop_map(|limit| Model::BufferAndForward { limit: Bytes::new(limit) }),
+        Just(RelayModel::StoreAndForward),
+        Just(RelayModel::BufferAndForward { limit: Bytes::ZERO }),
+        (1u64..5_000).prop_map(|limit| RelayModel::BufferAndForward { limit: Bytes::new(limit) }),
     ]
 }
 
@@ -175,7 +175,7 @@ proptest! {
             for side in [Side::Local, Side::Remote] {
                 let held = rig.held[side as usize].len() as u64;
                 prop_assert_eq!(rig.relay.held(side).get(), held, "what the relay counts is what is held");
-                if let Model::BufferAndForward { limit } = model {
+                if let RelayModel::BufferAndForward { limit } = model {
                     prop_assert!(held <= limit.get(), "{held} bytes held, {limit} allowed");
                     prop_assert!(rig.relay.held_max(side) <= limit);
                 } else {
@@ -230,22 +230,22 @@ fn open(readable: Bytes, space: Bytes) -> View {
 #[test]
 fn a_full_send_buffer_holds_back_the_other_side_of_a_buffer_and_not_of_a_store() {
     let (local, remote) = (open(Bytes::ZERO, Bytes::ZERO), open(KB, KB));
-    let mut buffer = Relay::new(Model::BufferAndForward { limit: Bytes::ZERO });
+    let mut buffer = Relay::new(RelayModel::BufferAndForward { limit: Bytes::ZERO });
     assert_eq!(buffer.next(&local, &remote), None);
-    let mut store = Relay::new(Model::StoreAndForward);
+    let mut store = Relay::new(RelayModel::StoreAndForward);
     assert_eq!(store.next(&local, &remote), Some(Action::Read(Side::Remote, KB)));
 }
 
 #[test]
 fn a_buffer_reads_what_the_other_send_buffer_takes_and_what_its_limit_allows() {
     let (local, remote) = (open(Bytes::ZERO, Bytes::new(300)), open(KB, KB));
-    let mut relay = Relay::new(Model::BufferAndForward { limit: Bytes::new(500) });
+    let mut relay = Relay::new(RelayModel::BufferAndForward { limit: Bytes::new(500) });
     assert_eq!(relay.next(&local, &remote), Some(Action::Read(Side::Remote, Bytes::new(800))));
 }
 
 #[test]
 fn one_direction_closes_while_the_other_goes_on() {
-    let mut relay = Relay::new(Model::StoreAndForward);
+    let mut relay = Relay::new(RelayModel::StoreAndForward);
     let local = View { at_end: true, ..open(Bytes::ZERO, KB) };
     let remote = open(Bytes::ZERO, KB);
     assert_eq!(relay.next(&local, &remote), Some(Action::Close(Side::Remote)));
@@ -256,7 +256,7 @@ fn one_direction_closes_while_the_other_goes_on() {
 
 #[test]
 fn a_close_waits_for_a_connection_that_is_still_opening() {
-    let mut relay = Relay::new(Model::StoreAndForward);
+    let mut relay = Relay::new(RelayModel::StoreAndForward);
     let local = View { at_end: true, ..open(Bytes::ZERO, KB) };
     let opening = View { condition: Condition::Opening, ..open(Bytes::ZERO, Bytes::ZERO) };
     assert_eq!(relay.next(&local, &opening), None);
@@ -265,7 +265,7 @@ fn a_close_waits_for_a_connection_that_is_still_opening() {
 
 #[test]
 fn a_side_that_is_over_is_not_reset() {
-    let mut relay = Relay::new(Model::StoreAndForward);
+    let mut relay = Relay::new(RelayModel::StoreAndForward);
     let over = View { condition: Condition::Over, ..open(Bytes::ZERO, Bytes::ZERO) };
     let failed = View { condition: Condition::Failed, ..over };
     assert_eq!(relay.next(&over, &failed), None);

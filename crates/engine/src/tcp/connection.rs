@@ -2,12 +2,13 @@
 
 mod handshake;
 
+use super::counters::SenderCounters;
 use super::personality::Personality;
 use super::receiver::Receiver;
 use super::rto::Rto;
 use super::segment::{Flags, Options, Segment};
-use super::sender::{Counters, Heard, Piece, Sender};
-use super::seq;
+use super::sender::{Heard, Piece, Sender};
+use super::{seq, timestamp};
 use crate::time::{Duration, Time, earlier};
 use crate::units::Bytes;
 
@@ -15,9 +16,6 @@ use crate::units::Bytes;
 const TIME_WAIT: Duration = Duration::from_secs(60);
 /// SYNs sent before giving up: with 3 s and doubling, more than the three minutes of RFC 1122 s4.2.3.5.
 const SYN_ATTEMPTS: u32 = 7;
-/// The timestamp clock ticks every millisecond (RFC 7323 s5.4).
-pub(crate) const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
-
 /// How long a timestamp is compared with (RFC 7323 s5.5).
 const TIMESTAMP_LIFE: Duration = Duration::from_secs(24 * 24 * 3_600);
 
@@ -81,7 +79,7 @@ pub struct Snapshot {
 
 /// One end of a connection that both ends agreed on beforehand; see [`Connection::pair`].
 #[derive(Clone, Copy, Debug)]
-pub struct End<'a> {
+pub struct PairedEnd<'a> {
     /// Its options.
     pub personality: &'a Personality,
     /// Its initial sequence number.
@@ -180,7 +178,7 @@ impl Connection {
 
     /// Two ends of a connection that is established without a hand-shake, as simulators do. Neither has a round-trip
     /// sample.
-    pub fn pair(a: End<'_>, b: End<'_>) -> (Connection, Connection) {
+    pub fn pair(a: PairedEnd<'_>, b: PairedEnd<'_>) -> (Connection, Connection) {
         let mut first = Connection::new(a.personality, a.isn, a.clock_phase, Phase::SynReceived);
         let mut second = Connection::new(b.personality, b.isn, b.clock_phase, Phase::SynReceived);
         let (hello_first, hello_second) = (first.syn_options(), second.syn_options());
@@ -326,8 +324,8 @@ impl Connection {
     }
 
     /// What the sending half has done so far.
-    pub fn counters(&self) -> Counters {
-        self.sender.as_ref().map_or_else(Counters::default, |sender| sender.flight.counters)
+    pub fn counters(&self) -> SenderCounters {
+        self.sender.as_ref().map_or_else(SenderCounters::default, |sender| sender.flight.counters)
     }
 
     /// Segments with payload that brought the receiving half nothing new.
@@ -574,11 +572,11 @@ impl Connection {
             // The receiver reports the newest first; in order of the stream, none looks overtaken.
             sacks[..count].sort_unstable();
         }
-        let echoed = segment.options.timestamps.filter(|_| self.agreed.timestamps).map(|(_, echo)| {
-            let tick = TIMESTAMP_TICK.as_nanos();
-            let age = timestamp(now).wrapping_sub(echo);
-            Time::from_nanos((now.as_nanos() / tick).saturating_sub(u64::from(age)) * tick)
-        });
+        let echoed = segment
+            .options
+            .timestamps
+            .filter(|_| self.agreed.timestamps)
+            .map(|(_, echo)| timestamp::sent_at(now, echo));
         let heard = Heard {
             now,
             una,
@@ -761,7 +759,7 @@ impl Connection {
             window: (window >> shift).min(65_535) as u16,
             flags: Flags { ack: true, ..Flags::default() },
             options: Options {
-                timestamps: self.agreed.timestamps.then_some((timestamp(now), self.ts_recent)),
+                timestamps: self.agreed.timestamps.then_some((timestamp::value(now), self.ts_recent)),
                 ..Options::default()
             },
         }
@@ -783,9 +781,4 @@ impl Connection {
     pub fn clock_phase(&self) -> Duration {
         self.clock_phase
     }
-}
-
-/// The timestamp clock's value (RFC 7323 s5.4).
-fn timestamp(now: Time) -> u32 {
-    (now.as_nanos() / TIMESTAMP_TICK.as_nanos()) as u32
 }

@@ -24,14 +24,14 @@ pub(crate) struct DeliveryRate {
     /// C.app_limited: once more than this is delivered, samples are of the network again; 0 if they are now.
     app_limited: u64,
     /// What is sent and not cumulatively acknowledged, ascending and without gaps.
-    segments: VecDeque<Segment>,
+    segments: VecDeque<Departure>,
     /// The shortest round trip, below which no sample spans a flight.
     rtt_min: Option<Duration>,
 }
 
 /// A segment's state, as of when it was last sent.
 #[derive(Clone, Copy, Debug)]
-struct Segment {
+struct Departure {
     start: u64,
     end: u64,
     sent: Time,
@@ -45,7 +45,7 @@ struct Segment {
 /// The segment among those newly delivered that was sent last (UpdateRateSample).
 #[derive(Clone, Copy, Debug)]
 struct Newest {
-    segment: Segment,
+    segment: Departure,
     send_elapsed: Duration,
 }
 
@@ -57,7 +57,7 @@ impl DeliveryRate {
             self.first_sent = now;
             self.delivered_time = now;
         }
-        let segment = Segment {
+        let segment = Departure {
             start,
             end,
             sent: now,
@@ -75,14 +75,14 @@ impl DeliveryRate {
         let first = self.segments.partition_point(|known| known.end <= start);
         for known in self.segments.range_mut(first..).take_while(|known| known.start < end) {
             if !known.is_delivered {
-                *known = Segment { start: known.start, end: known.end, ..segment };
+                *known = Departure { start: known.start, end: known.end, ..segment };
             }
         }
         if let Some(last) = self.segments.back().map(|last| last.end)
             && last < end
         {
             // Old data and new in one segment.
-            self.segments.push_back(Segment { start: last, ..segment });
+            self.segments.push_back(Departure { start: last, ..segment });
         }
     }
 

@@ -1,9 +1,9 @@
 //! What is between the two ends, and what bounds it: the send sequence variables of RFC 9293 s3.3.1 with the
 //! congestion window and the clock that recovery algorithms steer by.
 
+use super::counters::SenderCounters;
 use super::personality::EraRules;
 use super::rto::Rto;
-use super::sender::Counters;
 use crate::cc::{Ack, Cause, Congestion, Controller};
 use crate::time::{Duration, Time};
 use crate::units::Bytes;
@@ -43,7 +43,7 @@ pub(crate) struct Flight {
     /// Rules of the 1990s.
     pub(crate) era: EraRules,
     /// What has happened so far.
-    pub(crate) counters: Counters,
+    pub(crate) counters: SenderCounters,
     /// The retransmission timeout.
     pub(crate) rto: Rto,
 }

@@ -3,6 +3,7 @@
 //! [`connection::Connection`] is the whole of it; a sender and a receiver are its halves.
 
 pub mod connection;
+pub mod counters;
 pub(crate) mod delivery;
 pub(crate) mod flight;
 pub mod personality;
@@ -11,5 +12,6 @@ pub(crate) mod recovery;
 pub(crate) mod rto;
 pub(crate) mod scoreboard;
 pub mod segment;
-pub mod sender;
+pub(crate) mod sender;
 pub mod seq;
+pub(crate) mod timestamp;

@@ -6,6 +6,7 @@ mod tests;
 
 use records::Records;
 
+use super::counters::SenderCounters;
 use super::flight::{Flight, Shrink};
 use super::personality::{EraRules, Personality, Recovery, RtoPolicy};
 use super::recovery::{self, Acknowledgement};
@@ -21,27 +22,6 @@ const ATTEMPTS: u32 = 15;
 const PATIENCE_WITHOUT_BACK_OFF: Duration = Duration::from_secs(100);
 /// How much lateness pacing makes up for.
 const PACING_SLACK: Duration = Duration::from_millis(1);
-
-/// What a sender has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Segments with payload sent, retransmissions included.
-    pub segments: u64,
-    /// Payload bytes sent, retransmissions included.
-    pub bytes: u64,
-    /// Segments sent that had been sent before.
-    pub retransmits: u64,
-    /// Expirations of the retransmission timer.
-    pub timeouts: u64,
-    /// Losses found by duplicate ACKs, SACK or RACK: once per recovery.
-    pub fast_retransmits: u64,
-    /// Reductions of the window that were taken back, their cause being no loss (RFC 5682, RFC 4015).
-    pub undone: u64,
-    /// Tail-loss probes (RFC 8985 s7).
-    pub tail_loss_probes: u64,
-    /// Zero-window probes (RFC 9293 s3.8.6.1).
-    pub window_probes: u64,
-}
 
 /// A piece of the stream to put into a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +140,7 @@ impl Sender {
                 restart_timer: false,
                 retransmit_at: None,
                 rtt: None,
-                counters: Counters::default(),
+                counters: SenderCounters::default(),
             },
             recovery: recovery::start(recovery),
             send_buffer: personality.send_buffer.get(),

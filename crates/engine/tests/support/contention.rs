@@ -1,7 +1,7 @@
 //! Modems that contend for request opportunities, and what theory says of them.
 #![allow(dead_code, unreachable_pub, reason = "each test and bench uses its part")]
 
-use headend_engine::cable::docsis::{Channel, Counters, Docsis, Modem, Way};
+use headend_engine::cable::docsis::{Channel, ChannelDirection, Docsis, Modem, UpstreamCounters};
 use headend_engine::node::{Node, Step};
 use headend_engine::packet::{Body, Class, Endpoint, Packet};
 use headend_engine::rng::Rng;
@@ -48,7 +48,7 @@ pub fn network(setting: Setting, seed: u64) -> Docsis {
 }
 
 /// Runs modems that always have something to send: what there was between two times.
-pub fn saturated(setting: Setting, seed: u64, from: Time, until: Time) -> Counters {
+pub fn saturated(setting: Setting, seed: u64, from: Time, until: Time) -> UpstreamCounters {
     let mut docsis = network(setting, seed);
     let (mut now, mut before) = (Time::ZERO, None);
     let mut top_up = Time::ZERO;
@@ -56,7 +56,7 @@ pub fn saturated(setting: Setting, seed: u64, from: Time, until: Time) -> Counte
         if now >= top_up {
             // What was sent, and what was given up after 16 lost requests. Nobody gets through eight of them meanwhile.
             for modem in 0..setting.modems {
-                for id in docsis.backlog(modem, Way::Up).0..8 {
+                for id in docsis.backlog(modem, ChannelDirection::Up).0..8 {
                     docsis.receive(now, Docsis::subscriber_port(modem), &packet(id));
                 }
             }
@@ -79,7 +79,7 @@ pub fn saturated(setting: Setting, seed: u64, from: Time, until: Time) -> Counte
 }
 
 /// Runs modems to which packets come at random, `per_opportunity` to all of them together.
-pub fn at_random(setting: Setting, per_opportunity: f64, seed: u64, until: Time) -> Counters {
+pub fn at_random(setting: Setting, per_opportunity: f64, seed: u64, until: Time) -> UpstreamCounters {
     let mut docsis = network(setting, seed);
     let mut rng = Rng::named(seed, "arrivals");
     let opportunities_per_ns = setting.opportunities as f64 / 2e6;
@@ -109,19 +109,19 @@ pub fn at_random(setting: Setting, per_opportunity: f64, seed: u64, until: Time)
     }
 }
 
-fn since(now: &Counters, before: &Counters) -> Counters {
-    Counters {
+fn since(now: &UpstreamCounters, before: &UpstreamCounters) -> UpstreamCounters {
+    UpstreamCounters {
         opportunities: now.opportunities - before.opportunities,
         heard: now.heard - before.heard,
         collisions: now.collisions - before.collisions,
         collided: now.collided - before.collided,
-        ..Counters::default()
+        ..UpstreamCounters::default()
     }
 }
 
 impl Rates {
-    pub fn of(counters: &Counters, opportunities: f64) -> Rates {
-        let Counters { heard, collisions, collided, .. } = *counters;
+    pub fn of(counters: &UpstreamCounters, opportunities: f64) -> Rates {
+        let UpstreamCounters { heard, collisions, collided, .. } = *counters;
         let (heard, collisions, collided) = (heard as f64, collisions as f64, collided as f64);
         Rates {
             heard: heard / opportunities,

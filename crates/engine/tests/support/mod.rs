@@ -6,7 +6,7 @@ pub mod chaos;
 use headend_engine::graph::Graph;
 use headend_engine::node::{Node, Port, Step};
 use headend_engine::packet::{Body, Class, Endpoint, Packet};
-use headend_engine::tcp::connection::{Connection, End, Output};
+use headend_engine::tcp::connection::{Connection, Output, PairedEnd};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::tcp::segment::Segment;
 use headend_engine::time::{Duration, Time};
@@ -172,8 +172,8 @@ pub fn run(graph: &mut Graph<Piece>, limit: Time, mut done: impl FnMut(&[Piece])
 /// Two talkers whose connection is established beforehand; the left one writes `bytes`.
 pub fn established(left: &Personality, right: &Personality, bytes: u64) -> (Talker, Talker) {
     let (a, b) = Connection::pair(
-        End { personality: left, isn: 0xffff_f000, clock_phase: Duration::ZERO },
-        End { personality: right, isn: 77, clock_phase: Duration::ZERO },
+        PairedEnd { personality: left, isn: 0xffff_f000, clock_phase: Duration::ZERO },
+        PairedEnd { personality: right, isn: 77, clock_phase: Duration::ZERO },
     );
     (Talker::new(left, a, bytes), Talker::new(right, b, 0))
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration as Wall, Instant};
 
-use headend_engine::cable::{Cable, Config};
+use headend_engine::cable::{Cable, CableConfig};
 use headend_engine::link::queue::DropTail;
 use headend_engine::time::Duration;
 use headend_engine::units::Rate;
@@ -152,14 +152,14 @@ impl Drop for Emulated {
 
 fn drive(tuns: Vec<Option<Tun>>, stop: Stop) -> Result<Driven, Error> {
     let _ = clock::wake_on_time();
-    let config = Config {
+    let config = CableConfig {
         down: RATE,
         up: RATE,
         lan: RATE,
         delay: DELAY,
         down_queue: DropTail::unlimited(),
         up_queue: DropTail::unlimited(),
-        ..Config::papers()
+        ..CableConfig::papers()
     };
     let mut cable = Cable::new(config);
     cable.links_mut().into_iter().for_each(|link| link.record_discards());

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use headend_engine::relay::{Action, Condition, Model, Relay, Side, View};
+use headend_engine::relay::{Action, Condition, Relay, RelayModel, Side, View};
 use headend_engine::units::Bytes;
 use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::Interest;
@@ -106,8 +106,8 @@ impl<'a> Wire<'a> {
             is_starved: false,
         };
         let model = match store {
-            None => Model::BufferAndForward { limit: Bytes::new(hold_max) },
-            Some(_) => Model::StoreAndForward,
+            None => RelayModel::BufferAndForward { limit: Bytes::new(hold_max) },
+            Some(_) => RelayModel::StoreAndForward,
         };
         let held = || Held::new(books, store.clone(), hold_max);
         Wire {

@@ -2,8 +2,8 @@
 
 use headend_engine::rng::Rng;
 use headend_engine::tcp::connection::Connection;
+use headend_engine::tcp::counters::SenderCounters;
 use headend_engine::tcp::personality::Personality;
-use headend_engine::tcp::sender::Counters;
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
 
@@ -37,7 +37,7 @@ pub(crate) struct Past {
     pub(crate) all_read: Option<Time>,
     pub(crate) all_acked: Option<Time>,
     pub(crate) failed: Option<Time>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: SenderCounters,
 }
 
 impl Again {

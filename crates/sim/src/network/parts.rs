@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use headend_engine::cable::docsis::{Docsis, Drawing};
-use headend_engine::cable::{Cable, Capacity, Config};
+use headend_engine::cable::{Cable, CableConfig, Capacity};
 use headend_engine::link::Link;
 use headend_engine::link::compression::Compression;
 use headend_engine::link::loss::{self, Bernoulli, Bit, GilbertElliott, List, Loss};
@@ -70,7 +70,7 @@ fn service(rate: &RateSpec) -> Box<dyn Service> {
 
 /// A cable path.
 pub(super) fn cable(spec: &headend_scenario::Cable, seed: u64, name: &str) -> Cable {
-    Cable::new(Config {
+    Cable::new(CableConfig {
         down: spec.down.rate,
         up: spec.up.rate,
         lan: spec.lan,

@@ -2,7 +2,7 @@
 
 use headend_engine::node::Port;
 use headend_engine::packet::Endpoint;
-use headend_engine::relay::{Action, Condition, Model, Relay, Side, View};
+use headend_engine::relay::{Action, Condition, Relay, RelayModel, Side, View};
 use headend_engine::tcp::connection::{Connection, Output, State};
 use headend_engine::tcp::segment::Segment;
 use headend_engine::time::{Time, earlier};
@@ -46,7 +46,7 @@ pub(crate) enum Opening {
 
 impl Pair {
     /// Joins the connection to the subscriber and that to the server.
-    pub(crate) fn new(model: Model, opening: Opening, [local, remote]: [Leg; 2]) -> Pair {
+    pub(crate) fn new(model: RelayModel, opening: Opening, [local, remote]: [Leg; 2]) -> Pair {
         Pair {
             legs: [local, remote],
             relay: Relay::new(model),

@@ -9,7 +9,7 @@ use headend_engine::graph::Graph;
 use headend_engine::node::Port;
 use headend_engine::packet::Endpoint;
 use headend_engine::rng::Rng;
-use headend_engine::tcp::connection::{Connection, End};
+use headend_engine::tcp::connection::{Connection, PairedEnd};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
@@ -199,8 +199,8 @@ fn join(
 
     let phases = [flow.from, flow.to].map(|node| clock_phase(seed, &scenario.nodes[node].name));
     // Ends that agreed beforehand: also to learn how large a full segment will be.
-    let from = End { personality: &sender_tcp, isn: isn[0], clock_phase: phases[0] };
-    let to = End { personality: &receiver_tcp, isn: isn[1], clock_phase: phases[1] };
+    let from = PairedEnd { personality: &sender_tcp, isn: isn[0], clock_phase: phases[0] };
+    let to = PairedEnd { personality: &receiver_tcp, isn: isn[1], clock_phase: phases[1] };
     let split = way.map(|way| Split::new(scenario, seed, graph, way, &mut rng)).transpose()?;
     let (agreed, between) = match &split {
         None => (Connection::pair(from, to), None),

@@ -8,7 +8,7 @@ use headend_engine::circuit::{Receiver, Sender, carried, control_personality};
 use headend_engine::link::queue::Thresholds;
 use headend_engine::packet::Endpoint;
 use headend_engine::rng::Rng;
-use headend_engine::tcp::connection::{Connection, End};
+use headend_engine::tcp::connection::{Connection, PairedEnd};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Duration;
 use headend_engine::units::{Bytes, Chance};
@@ -53,7 +53,7 @@ pub(super) fn join(
         let mut rng = Rng::named(seed, &format!("circuits/{}", circuit.name));
         let phases = [from, to].map(|node| clock_phase(seed, &scenario.nodes[node].name));
         let mut pair = |personality: &Personality| {
-            let mut end = |phase: Duration| End { personality, isn: rng.bits() as u32, clock_phase: phase };
+            let mut end = |phase: Duration| PairedEnd { personality, isn: rng.bits() as u32, clock_phase: phase };
             Connection::pair(end(phases[0]), end(phases[1]))
         };
         let tunnel = tunnel(circuit, seed);

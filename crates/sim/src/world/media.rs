@@ -1,7 +1,7 @@
 //! What became of the frames of a flow.
 
 use headend_engine::circuit::unreliable::Socket;
-use headend_engine::tcp::sender::Counters;
+use headend_engine::tcp::counters::SenderCounters;
 use headend_engine::time::{Duration, Time};
 
 use super::{Instance, Kind, World};
@@ -99,9 +99,9 @@ impl World {
     }
 }
 
-fn tcp_counters(source: &MediaSource) -> Counters {
+fn tcp_counters(source: &MediaSource) -> SenderCounters {
     match &source.carriage {
-        Carriage::Datagrams(_) => Counters::default(),
+        Carriage::Datagrams(_) => SenderCounters::default(),
         Carriage::Circuit(socket, _) => {
             socket.circuit().connections().map(|tcp| tcp.counters()).next().unwrap_or_default()
         }

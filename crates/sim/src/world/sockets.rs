@@ -3,7 +3,7 @@
 use headend_engine::circuit::Sender;
 use headend_engine::circuit::reliable::{Circuit, Gate, Opening as Opens, Ring};
 use headend_engine::rng::Rng;
-use headend_engine::tcp::connection::{Connection, End};
+use headend_engine::tcp::connection::{Connection, PairedEnd};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Duration;
 
@@ -38,7 +38,7 @@ pub(super) fn gates(
     };
     let (mut sending, mut receiving) = (connections(openings[0], phases[0]), connections(openings[1], phases[1]));
     if sending.is_empty() {
-        let mut end = |clock_phase| End { personality: &personality, isn: rng.bits() as u32, clock_phase };
+        let mut end = |clock_phase| PairedEnd { personality: &personality, isn: rng.bits() as u32, clock_phase };
         let pairs = (0..circuit.controls).map(|_| Connection::pair(end(phases[0]), end(phases[1])));
         (sending, receiving) = pairs.unzip();
     }

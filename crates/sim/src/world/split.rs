@@ -3,9 +3,9 @@
 use headend_engine::graph::Graph;
 use headend_engine::node::Port;
 use headend_engine::packet::Endpoint;
-use headend_engine::relay::{Model, Side};
+use headend_engine::relay::{RelayModel, Side};
 use headend_engine::rng::Rng;
-use headend_engine::tcp::connection::{Connection, End};
+use headend_engine::tcp::connection::{Connection, PairedEnd};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Duration;
 
@@ -20,7 +20,7 @@ use headend_scenario::{Flow, NodeKind, Scenario};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     proxy: usize,
-    model: Model,
+    model: RelayModel,
     sides: [Side; 2],
     out: [Port; 2],
 }
@@ -87,8 +87,8 @@ impl Split {
     }
 
     /// What the end that faces `from` (0) or `to` (1) brings to a connection that is agreed on beforehand.
-    pub(super) fn end(&self, which: usize) -> End<'_> {
-        End { personality: &self.tcp[which], isn: self.isn[which], clock_phase: self.clock_phase }
+    pub(super) fn end(&self, which: usize) -> PairedEnd<'_> {
+        PairedEnd { personality: &self.tcp[which], isn: self.isn[which], clock_phase: self.clock_phase }
     }
 
     /// Adds the pair to its proxy. `opener` is the end that connects, 0 for `from` and 1 for `to`; without one, the

@@ -9,7 +9,7 @@ use headend_engine::circuit::{Receiver, Sender, control_personality};
 use headend_engine::graph::Graph;
 use headend_engine::node::Port;
 use headend_engine::packet::Endpoint;
-use headend_engine::tcp::connection::{Connection, End};
+use headend_engine::tcp::connection::{Connection, PairedEnd};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
@@ -48,7 +48,7 @@ pub(super) fn add(
         (FlowKind::Media, Some(media)) => {
             let hosts = [flow.from, flow.to].map(|node| {
                 let Piece::Host(host) = &graph.nodes()[node] else { unreachable!("both ends are hosts") };
-                End {
+                PairedEnd {
                     personality: host.personality(),
                     isn: rng.bits() as u32,
                     clock_phase: clock_phase(seed, &scenario.nodes[node].name),
@@ -80,15 +80,15 @@ pub(super) fn add(
 fn frames(
     media: &headend_scenario::Media,
     start: Time,
-    hosts: [End<'_>; 2],
+    hosts: [PairedEnd<'_>; 2],
     [sender, receiver]: [Endpoint; 2],
     ways: [Port; 2],
 ) -> [Stream; 2] {
     let pair = |change: &dyn Fn(&Personality) -> Personality| {
         let [from, to] = [&hosts[0], &hosts[1]].map(|host| change(host.personality));
         let (sending, receiving) = Connection::pair(
-            End { personality: &from, isn: hosts[0].isn, clock_phase: hosts[0].clock_phase },
-            End { personality: &to, isn: hosts[1].isn, clock_phase: hosts[1].clock_phase },
+            PairedEnd { personality: &from, isn: hosts[0].isn, clock_phase: hosts[0].clock_phase },
+            PairedEnd { personality: &to, isn: hosts[1].isn, clock_phase: hosts[1].clock_phase },
         );
         ((sending, from), (receiving, to))
     };

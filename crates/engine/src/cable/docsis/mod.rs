@@ -36,7 +36,7 @@ use shaper::Bucket;
 use upstream::Upstream;
 
 pub use config::{Access, Channel, Drawing, Modem, Shaping, TICK};
-pub use upstream::Counters;
+pub use upstream::UpstreamCounters;
 
 /// A channel each way and its modems. Modem `m` has port `2m` on the headend's side and `2m + 1` on the subscriber's.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ pub const MODEMS_MAX: usize = 1 << 15;
 
 /// Which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum ChannelDirection {
     /// To the subscriber.
     Down,
     /// To the headend.
@@ -120,32 +120,32 @@ impl Docsis {
         self.down.len()
     }
 
-    fn books(&self, modem: usize, way: Way) -> &Books {
+    fn books(&self, modem: usize, way: ChannelDirection) -> &Books {
         match way {
-            Way::Down => &self.down[modem].books,
-            Way::Up => &self.up.modems[modem].books,
+            ChannelDirection::Down => &self.down[modem].books,
+            ChannelDirection::Up => &self.up.modems[modem].books,
         }
     }
 
-    fn books_mut(&mut self, modem: usize, way: Way) -> &mut Books {
+    fn books_mut(&mut self, modem: usize, way: ChannelDirection) -> &mut Books {
         match way {
-            Way::Down => &mut self.down[modem].books,
-            Way::Up => &mut self.up.modems[modem].books,
+            ChannelDirection::Down => &mut self.down[modem].books,
+            ChannelDirection::Up => &mut self.up.modems[modem].books,
         }
     }
 
     /// What a modem has counted one way. A packet is inside from its arrival until its delivery at the far end.
-    pub fn stats(&self, modem: usize, way: Way) -> Stats {
+    pub fn stats(&self, modem: usize, way: ChannelDirection) -> Stats {
         self.books(modem, way).stats()
     }
 
     /// Packets and bytes inside, those on their way included.
-    pub fn backlog(&self, modem: usize, way: Way) -> (u64, Bytes) {
+    pub fn backlog(&self, modem: usize, way: ChannelDirection) -> (u64, Bytes) {
         self.books(modem, way).backlog()
     }
 
     /// What the upstream channel has counted.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &UpstreamCounters {
         &self.up.counters
     }
 
@@ -153,7 +153,7 @@ impl Docsis {
     ///
     /// # Panics
     /// If packets were not conserved, or Little's law does not hold.
-    pub fn close_books(&mut self, modem: usize, way: Way, now: Time) -> Stats {
+    pub fn close_books(&mut self, modem: usize, way: ChannelDirection, now: Time) -> Stats {
         self.settle(now);
         self.books_mut(modem, way).close(now)
     }
@@ -161,14 +161,14 @@ impl Docsis {
     /// Keeps a record from now on of every packet that is dropped.
     pub fn record_discards(&mut self) {
         for modem in 0..self.modems() {
-            for way in [Way::Down, Way::Up] {
+            for way in [ChannelDirection::Down, ChannelDirection::Up] {
                 self.books_mut(modem, way).discards.get_or_insert_default();
             }
         }
     }
 
     /// The packets that a modem dropped one way since the record began, in the order of time.
-    pub fn discards(&self, modem: usize, way: Way) -> &[Discard] {
+    pub fn discards(&self, modem: usize, way: ChannelDirection) -> &[Discard] {
         self.books(modem, way).discards.as_deref().unwrap_or_default()
     }
 
@@ -241,7 +241,7 @@ impl Node for Docsis {
 
     fn take_discards(&mut self, into: &mut Vec<Discard>) {
         for modem in 0..self.modems() {
-            for way in [Way::Down, Way::Up] {
+            for way in [ChannelDirection::Down, ChannelDirection::Up] {
                 if let Some(discards) = &mut self.books_mut(modem, way).discards {
                     into.append(discards);
                 }

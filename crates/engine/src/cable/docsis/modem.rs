@@ -14,7 +14,7 @@ use crate::units::Bytes;
 
 /// What a modem has told the headend. There is one request at a time for a service flow (RFIv1.1, "Requests").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum RequestState {
     /// Nothing: nothing waits.
     Silent,
     /// It waits for a request opportunity, or to hear that its request collided.
@@ -34,9 +34,9 @@ pub(super) struct Ask {
 }
 
 #[derive(Debug)]
-pub(super) struct Modem {
+pub(super) struct UpstreamModem {
     pub(super) spec: config::Modem,
-    pub(super) state: State,
+    pub(super) state: RequestState,
     pub(super) queue: VecDeque<(Time, Packet)>,
     queued_bytes: u64,
     /// In the air: sent, and not whole at the headend.
@@ -50,10 +50,10 @@ pub(super) struct Modem {
     lost: u32,
 }
 
-impl Modem {
-    pub(super) fn new(spec: config::Modem, rng: Rng) -> Modem {
-        Modem {
-            state: State::Silent,
+impl UpstreamModem {
+    pub(super) fn new(spec: config::Modem, rng: Rng) -> UpstreamModem {
+        UpstreamModem {
+            state: RequestState::Silent,
             queue: VecDeque::new(),
             queued_bytes: 0,
             air: VecDeque::new(),

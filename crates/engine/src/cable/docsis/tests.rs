@@ -54,7 +54,7 @@ fn an_idle_modem_asks_at_the_next_mini_slot_and_sends_in_the_map_after_the_next_
     // six mini-slots.
     let mut docsis = network(Channel::usual(), &Modem::unlimited(), 1, 1);
     assert_eq!(timeline(&mut docsis, &[(10_300, 0, ACK)]), [(16_400, 0, 1)]);
-    let Counters { heard, collisions, bursts, burst_slots, .. } = *docsis.counters();
+    let UpstreamCounters { heard, collisions, bursts, burst_slots, .. } = *docsis.counters();
     assert_eq!((heard, collisions, bursts, burst_slots), (1, 0, 1, 6));
 }
 
@@ -70,7 +70,7 @@ fn modems_that_collide_hear_it_from_the_next_map_and_ask_again() {
     let mut docsis = network(Channel::usual(), &Modem::unlimited(), 2, differ.expect("a seed"));
     let left = timeline(&mut docsis, &[(10_300, 0, ACK), (10_300, 1, ACK)]);
     assert_eq!(left.iter().map(|&(time, ..)| time).collect::<Vec<_>>(), [18_400, 18_700]);
-    let Counters { heard, collisions, collided, .. } = *docsis.counters();
+    let UpstreamCounters { heard, collisions, collided, .. } = *docsis.counters();
     assert_eq!((heard, collisions, collided), (2, 1, 2));
 }
 
@@ -120,7 +120,7 @@ fn polled_modems_never_collide_and_free_ones_never_ask() {
     let arrivals: Vec<_> = (0..20).map(|modem| (10_300, modem, ACK)).collect();
     let mut docsis = network(polled, &Modem::unlimited(), 20, 1);
     assert_eq!(timeline(&mut docsis, &arrivals).len(), 20);
-    let Counters { heard, collisions, .. } = *docsis.counters();
+    let UpstreamCounters { heard, collisions, .. } = *docsis.counters();
     assert_eq!((heard, collisions), (20, 0));
 
     let free = Channel { access: Access::Free, ..Channel::usual() };
@@ -174,7 +174,7 @@ fn downstream_packets_are_shaped_then_share_the_channel_and_are_dropped_beyond_t
     let times: Vec<_> = left.iter().take(4).map(|&(time, port, id)| (time.as_nanos() / 1_000, port.0, id)).collect();
     assert_eq!(times, [(2_080, 1, 1), (3_080, 3, 1), (6_128, 1, 2), (7_128, 3, 2)]);
     assert_eq!(left.len(), 2 * 127);
-    let stats = docsis.close_books(1, Way::Down, us(1_000_000));
+    let stats = docsis.close_books(1, ChannelDirection::Down, us(1_000_000));
     assert_eq!((stats.arrived, stats.delivered, stats.dropped, stats.inside), (200, 127, 73, 0));
 }
 
@@ -189,7 +189,7 @@ fn without_a_rate_of_its_own_a_modem_waits_for_the_channel_as_long_as_it_may() {
     // A millisecond each: the sixth waits 5 ms, and the seventh would wait for 6.
     let times: Vec<_> = left.iter().map(|&(time, _, id)| (time.as_nanos() / 1_000, id)).collect();
     assert_eq!(times, [1, 2, 3, 4, 5, 6].map(|id| (1_000 * id + 1_080, id)));
-    let stats = docsis.close_books(0, Way::Down, us(10_000));
+    let stats = docsis.close_books(0, ChannelDirection::Down, us(10_000));
     assert_eq!((stats.dropped, stats.busy), (14, Duration::from_millis(6)));
 }
 
@@ -229,7 +229,10 @@ fn whatever_is_sent_keeps_its_order_and_is_accounted_for() {
         left.extend(run(&mut docsis, now, Time::MAX));
         let end = left.last().expect("something was sent").0.max(now);
         for modem in 0..3 {
-            for (way, port) in [(Way::Down, Docsis::subscriber_port(modem)), (Way::Up, Docsis::headend_port(modem))] {
+            for (way, port) in [
+                (ChannelDirection::Down, Docsis::subscriber_port(modem)),
+                (ChannelDirection::Up, Docsis::headend_port(modem)),
+            ] {
                 let ids: Vec<u64> = left.iter().filter(|(_, at, _)| *at == port).map(|&(.., id)| id).collect();
                 assert!(ids.is_sorted(), "seed {seed}: {ids:?}");
                 let stats = docsis.close_books(modem, way, end);
@@ -238,7 +241,7 @@ fn whatever_is_sent_keeps_its_order_and_is_accounted_for() {
                 assert_eq!(stats.dropped, docsis.discards(modem, way).len() as u64, "seed {seed}");
             }
         }
-        let Counters { bursts, burst_slots, .. } = *docsis.counters();
+        let UpstreamCounters { bursts, burst_slots, .. } = *docsis.counters();
         assert!(bursts > 0 && burst_slots >= 6 * bursts, "seed {seed}");
     }
 }

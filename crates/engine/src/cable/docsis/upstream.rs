@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::Docsis;
 use super::config::{Access, Channel, Drawing, MAP_PROCESSING};
 use super::contention::Contention;
-use super::modem::{self, Modem, State};
+use super::modem::{self, RequestState, UpstreamModem};
 use super::shaper::Bucket;
 use crate::node::Port;
 use crate::packet::Packet;
@@ -15,7 +15,7 @@ use crate::units::Bytes;
 
 /// What the upstream channel has counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct UpstreamCounters {
     /// Request opportunities in MAPs that were made; idle times are left out.
     pub opportunities: u64,
     /// Opportunities in which one modem asked, and was heard.
@@ -62,8 +62,8 @@ struct Burst {
 #[derive(Debug)]
 pub(super) struct Upstream {
     channel: Channel,
-    pub(super) modems: Vec<Modem>,
-    pub(super) counters: Counters,
+    pub(super) modems: Vec<UpstreamModem>,
+    pub(super) counters: UpstreamCounters,
     /// Number of the next MAP; it leaves at that many intervals.
     map: u64,
     /// The first mini-slot that no MAP describes yet.
@@ -90,8 +90,8 @@ impl Upstream {
         Upstream {
             contention: Contention::new(channel.request_slots()),
             channel,
-            modems: modems.into_iter().map(|(spec, rng)| Modem::new(spec, rng)).collect(),
-            counters: Counters::default(),
+            modems: modems.into_iter().map(|(spec, rng)| UpstreamModem::new(spec, rng)).collect(),
+            counters: UpstreamCounters::default(),
             map: 0,
             cursor: 0,
             requests: BinaryHeap::new(),
@@ -128,7 +128,7 @@ impl Upstream {
         }
         if self.channel.access == Access::Free {
             self.send_at_once(now, modem);
-        } else if self.modems[modem].state == State::Silent {
+        } else if self.modems[modem].state == RequestState::Silent {
             self.contend(now, modem as u32);
         }
     }
@@ -141,7 +141,7 @@ impl Upstream {
         let ready = self.modems[modem].bucket.as_mut().and_then(delay).unwrap_or(now);
         self.cursor = self.cursor.max(self.slot_from(ready + self.channel.propagation));
         self.grant(now, modem as u32, ask.bytes, true);
-        self.modems[modem].state = State::Asked(1);
+        self.modems[modem].state = RequestState::Asked(1);
     }
 
     /// A modem chooses the opportunity in which it asks.
@@ -149,7 +149,7 @@ impl Upstream {
         self.catch_up(now);
         let first = self.contention.first_from(self.slot_from(now + self.channel.propagation));
         let asking = &mut self.modems[modem as usize];
-        asking.state = State::Contends;
+        asking.state = RequestState::Contends;
         let chosen = match self.channel.access {
             Access::Polled => {
                 let modems = self.modems.len() as u64;
@@ -264,7 +264,7 @@ impl Upstream {
         if let [alone] = *asking {
             self.counters.heard += 1;
             let ask = self.modems[alone as usize].ask(0, &self.channel);
-            self.modems[alone as usize].state = State::Asked(ask.packets);
+            self.modems[alone as usize].state = RequestState::Asked(ask.packets);
             self.hears(now, alone, ask.bytes, ask.rated);
         } else {
             self.counters.collisions += 1;
@@ -290,7 +290,7 @@ impl Upstream {
         let asking = &mut self.modems[modem as usize];
         asking.lost_request(now, &self.channel);
         if asking.queue.is_empty() {
-            asking.state = State::Silent;
+            asking.state = RequestState::Silent;
         } else {
             self.contend(now, modem);
         }
@@ -302,16 +302,16 @@ impl Upstream {
         if burst.is_last {
             let index = burst.modem as usize;
             let sending = &mut self.modems[index];
-            let State::Asked(packets) = sending.state else { unreachable!("only who asked is granted") };
+            let RequestState::Asked(packets) = sending.state else { unreachable!("only who asked is granted") };
             sending.transmits(packets);
             burst.packets = packets;
             if self.channel.access == Access::Free {
                 // Whatever waits has its mini-slots already.
             } else if sending.queue.is_empty() {
-                sending.state = State::Silent;
+                sending.state = RequestState::Silent;
             } else if sending.spec.piggyback {
                 let ask = sending.ask(0, &self.channel);
-                sending.state = State::Asked(ask.packets);
+                sending.state = RequestState::Asked(ask.packets);
                 burst.asks = Some((ask.bytes, ask.rated));
                 self.counters.piggybacked += 1;
             } else {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::super::tests::{MAX_LEN, at_ms, packet};
 use super::super::tunnel::{Room, Tunnel};
 use super::*;
-use crate::tcp::connection::End;
+use crate::tcp::connection::PairedEnd;
 use crate::time::{Duration, earlier};
 
 const DELAY: Duration = Duration::from_millis(5);
@@ -28,7 +28,7 @@ struct Trunk {
 
 fn trunk(method: Method, losses: Vec<bool>, base: &Personality) -> Trunk {
     let tcp = personality(method, base);
-    let end = |isn| End { personality: &tcp, isn, clock_phase: Duration::ZERO };
+    let end = |isn| PairedEnd { personality: &tcp, isn, clock_phase: Duration::ZERO };
     // The stream's sequence numbers wrap round.
     let (from, to) = Connection::pair(end(u32::MAX - 20_000), end(7));
     Trunk {

@@ -1,9 +1,9 @@
 //! Set-up: the SYNs, and what they agree on (RFC 9293 s3.5).
 
-use super::{Agreed, Connection, Fault, Hello, Output, Phase, SYN_ATTEMPTS, timestamp};
+use super::{Agreed, Connection, Fault, Hello, Output, Phase, SYN_ATTEMPTS};
 use crate::tcp::segment::{Flags, Options, Segment};
 use crate::tcp::sender::Sender;
-use crate::tcp::seq;
+use crate::tcp::{seq, timestamp};
 use crate::time::Time;
 
 const UNTIL_OPEN: &str = "a hand-shake lasts until its connection opens";
@@ -172,7 +172,7 @@ impl Connection {
         options.timestamps = options
             .timestamps
             .filter(|_| !answers || self.agreed.timestamps)
-            .map(|_| (timestamp(now), if answers { self.ts_recent } else { 0 }));
+            .map(|_| (timestamp::value(now), if answers { self.ts_recent } else { 0 }));
         Segment {
             seq: self.isn,
             ack: if answers { seq::number(self.irs, 1) } else { 0 },

@@ -8,6 +8,7 @@
 use super::selective::Selective;
 use super::{Acknowledgement, Recovery, Want};
 use crate::tcp::flight::Flight;
+use crate::tcp::timestamp;
 use crate::time::Time;
 
 /// Finds losses and repairs them, and never slows down.
@@ -100,9 +101,8 @@ impl ErrorControl {
     fn look_back(&mut self, flight: &Flight, ack: &Acknowledgement<'_>) {
         let Some((end, at)) = self.expired.take() else { return };
         // The timestamp clock may have ticked since, but not before.
-        let tick = crate::tcp::connection::TIMESTAMP_TICK.as_nanos();
-        let at_tick = Time::from_nanos(at.as_nanos() / tick * tick);
-        if flight.una < end && ack.echoed.is_none_or(|echoed| echoed >= at_tick) {
+        let may_echo_it = ack.echoed.is_none_or(|echoed| timestamp::ticks(echoed) >= timestamp::ticks(at));
+        if flight.una < end && may_echo_it {
             self.common.board.mark_lost(|segment| (segment.start < end).then_some(segment.at <= at));
         }
     }

@@ -3,10 +3,8 @@
 
 use super::Acknowledgement;
 use crate::tcp::flight::Flight;
-use crate::time::{Duration, Time};
-
-/// The timestamp clock's tick: an echo is exact to this only.
-const CLOCK: Duration = Duration::from_millis(1);
+use crate::tcp::timestamp;
+use crate::time::Time;
 
 /// What is remembered of the last reduction.
 #[derive(Clone, Copy, Debug, Default)]
@@ -109,9 +107,7 @@ impl Spurious {
     fn shown_by_echo(&self, flight: &Flight, ack: &Acknowledgement<'_>) -> bool {
         let first = self.episode.and_then(|episode| episode.first);
         ack.acked(flight) > 0
-            && first.zip(ack.echoed).is_some_and(|(first, echoed)| {
-                echoed.as_nanos() / CLOCK.as_nanos() < first.as_nanos() / CLOCK.as_nanos()
-            })
+            && first.zip(ack.echoed).is_some_and(|(first, echoed)| timestamp::ticks(echoed) < timestamp::ticks(first))
     }
 
     /// RFC 3708 s3.2: every retransmission is reported to have come twice.
