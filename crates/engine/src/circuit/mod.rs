@@ -9,6 +9,7 @@
 //! push(now, class, packet) -> Option<Ticket>          a user's packet; None: it was dropped
 //! withdraw(now, ticket), replace(ticket, packet)      while it still waits
 //! receive(now, which, &Segment)                       an acknowledgement for control TCP `which`
+//! backlog(now, waits), allows(now)                    whoever keeps users' packets in a queue of its own
 //! charge(len)                                         a packet of the reverse circuit left beside the queue
 //! poll(now) -> Output                                 User(packet), Control(which, segment) or Wait(time)
 //!
@@ -27,6 +28,7 @@ pub mod reliable;
 mod sender;
 pub mod size;
 pub mod tunnel;
+pub mod turns;
 pub mod unreliable;
 
 pub use receiver::Receiver;

@@ -43,6 +43,8 @@ pub struct Sender {
     turn: usize,
     vmss: Bytes,
     guaranteed: Option<Bucket>,
+    /// Packets wait in somebody's queue before the tunnel queue.
+    backlogged: bool,
     /// Who is charged next for an acknowledgement.
     charged: usize,
     /// How many copies follow each header.
@@ -91,6 +93,7 @@ impl Sender {
             turn: 0,
             vmss,
             guaranteed: guaranteed.map(Bucket::new),
+            backlogged: false,
             charged: 0,
             copies: 0,
             copying: None,
@@ -111,6 +114,7 @@ impl Sender {
     /// Offers a user's packet to class `class` of the tunnel queue; `None` if it was dropped.
     pub fn push(&mut self, now: Time, class: usize, packet: Packet) -> Option<Ticket> {
         if self.tunnel.is_empty()
+            && !self.backlogged
             && let Some(bucket) = &mut self.guaranteed
         {
             bucket.resume(now);
@@ -226,7 +230,7 @@ impl Sender {
         }
         let packet = self.tunnel.pop(now)?;
         bucket.spend(packet.len());
-        if self.tunnel.is_empty() {
+        if self.tunnel.is_empty() && !self.backlogged {
             bucket.drain();
         }
         self.counters.guaranteed += 1;
@@ -259,6 +263,7 @@ impl Sender {
                 self.counters.controlled += 1;
                 self.counters.controlled_bytes += u64::from(packet.len);
                 if self.tunnel.is_empty()
+                    && !self.backlogged
                     && let Some(bucket) = &mut self.guaranteed
                 {
                     bucket.drain();
@@ -286,9 +291,10 @@ impl Sender {
     /// [`poll`](Sender::poll) has said to wait, and only by who has one, because timers of control TCPs run meanwhile. A
     /// circuit with a guaranteed rate takes one at any time, and sends it when that allows.
     pub fn permits(&mut self, now: Time) -> bool {
-        if self.guaranteed.is_some() {
-            return true;
-        }
+        self.guaranteed.is_some() || self.permits_control(now)
+    }
+
+    fn permits_control(&mut self, now: Time) -> bool {
         for _ in 0..self.controls.len() {
             if self.controls[self.turn].unpaid < self.vmss && self.may_send(now) {
                 return true;
@@ -301,6 +307,29 @@ impl Sender {
     /// When [`permits`](Sender::permits) may say something else, if nothing arrives before.
     pub fn permit_deadline(&self) -> Option<Time> {
         self.connections().fold(None, |wake, connection| earlier(wake, connection.send_deadline()))
+    }
+
+    /// Whoever keeps users' packets in a queue of its own, and pushes one only when it may [leave](Sender::allows), says
+    /// whether that queue has any: the guaranteed rate is for those that wait there too.
+    pub fn backlog(&mut self, now: Time, waits: bool) {
+        if self.backlogged == waits {
+            return;
+        }
+        self.backlogged = waits;
+        if let Some(bucket) = &mut self.guaranteed {
+            if waits { bucket.resume(now) } else { bucket.drain() }
+        }
+    }
+
+    /// Whether a packet that is pushed now would leave now, by the guaranteed rate or by a control TCP. To be asked when
+    /// [`poll`](Sender::poll) has said to wait, the tunnel queue is empty and there is a packet to push.
+    pub fn allows(&mut self, now: Time) -> bool {
+        self.guaranteed.as_mut().is_some_and(|bucket| bucket.allows(now)) || self.permits_control(now)
+    }
+
+    /// When [`allows`](Sender::allows) may say something else, if nothing arrives before.
+    pub fn allows_at(&self) -> Option<Time> {
+        earlier(self.permit_deadline(), self.guaranteed.as_ref().map(Bucket::next_tick))
     }
 
     fn deadline(&self) -> Option<Time> {

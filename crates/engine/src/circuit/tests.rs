@@ -412,3 +412,40 @@ proptest! {
         prop_assert!(headers.iter().all(|len| u64::from(*len) == vmss), "each stands for a VMSS: {:?}", headers);
     }
 }
+
+#[test]
+fn a_queue_before_the_tunnel_gets_the_guaranteed_rate_whole() {
+    let (rate, seconds) = (Rate::mbit(100), 2);
+    // The control TCP is never acknowledged, so that but for its first window all is the guarantee.
+    let personality = control_personality(&Personality::linux(), Bytes::new(6_000));
+    let end = |isn| PairedEnd { personality: &personality, isn, clock_phase: Duration::ZERO };
+    let (from, _) = Connection::pair(end(1), end(2));
+    let tunnel = Tunnel::drop_tail(Room::Packets(1));
+    let mut sender = Sender::new(tunnel, vec![from], Bytes::new(6_000), Some(rate));
+    let packet = |id| Packet {
+        id,
+        src: Endpoint::default(),
+        dst: Endpoint::default(),
+        len: 1_500,
+        class: packet::Class::Unmarked,
+        body: Body::Opaque,
+    };
+    let (mut now, end) = (Time::ZERO + Duration::from_secs(1), Time::ZERO + Duration::from_secs(1 + seconds));
+    sender.backlog(now, true);
+    while now < end {
+        loop {
+            match sender.poll(now) {
+                Output::Wait(_) if sender.allows(now) => {
+                    sender.push(now, 0, packet(0)).expect("the tunnel queue is empty");
+                }
+                Output::Wait(_) => break,
+                Output::User(_) | Output::Control(..) => {}
+            }
+        }
+        assert!(sender.tunnel().is_empty(), "what was pushed has left");
+        now = sender.allows_at().expect("the bucket is filled again");
+    }
+    let due = rate.get() / 8 * seconds;
+    let sent = sender.counters().guaranteed_bytes;
+    assert!((due - 15_000..=due + 1_500).contains(&sent), "{sent} of {due} bytes, and no more for the second before");
+}
