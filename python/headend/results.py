@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -66,6 +66,10 @@ class Table(Mapping[str, NDArray[Any]]):
             }
         )
 
+    def by_run(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Sums of a value of each row, by run."""
+        return np.asarray(np.bincount(self["run"].astype(np.int64), weights=values), dtype=np.float64)
+
     def polars(self) -> polars.DataFrame:
         """The table as a polars frame; text columns are of type String."""
         import polars
@@ -115,3 +119,22 @@ class Result:
     """If the scenario has flows of frames: what became of the frames of each."""
     intervals: Table | None = None
     """If the scenario has an `interval`: one row per flow instance and link direction and interval."""
+
+    def table(self, name: str) -> Table:
+        """One of the tables that not every scenario has: "circuits", "media", "intervals", "trace" or "packets".
+
+        Raises ValueError if the results are without it.
+        """
+        table = getattr(self, name)
+        if not isinstance(table, Table):
+            raise ValueError(f"the results have no table {name!r}: the scenario or the request asked for nothing of it")
+        return table
+
+    def point(self, index: int) -> Result:
+        """What one point of the sweep yielded, with all its tables."""
+        tables = {name: getattr(self, name) for name in ("flows", "links", *OPTIONAL)}
+        return replace(self, **{name: table and table.where(point=index) for name, table in tables.items()})
+
+
+OPTIONAL = ("circuits", "media", "intervals", "trace", "packets")
+"""Tables that depend on the scenario, or on `trace=True`."""

@@ -195,3 +195,26 @@ def test_ctrl_c_ends_a_long_sweep():
     child = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
     assert child.stdout == "interrupted\n", child.stderr
     assert child.returncode != -signal.SIGINT
+
+
+def test_a_point_has_its_rows_of_every_table_and_column():
+    swept = headend.run(SCENARIO, sweep={"links.cable.down.loss": ["0%", "10%"]}, runs=2, seed=3)
+    alone = headend.run(SCENARIO, set={"links.cable.down.loss": "10%"}, runs=2, seed=3)
+    point = swept.point(1)
+    for ours, theirs in ((point.flows, alone.flows), (point.links, alone.links)):
+        shared = [name for name in theirs if name != "point"]
+        assert len(shared) > 10
+        for name in shared:
+            np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
+
+
+def test_a_table_that_nothing_asked_for_is_refused_by_its_name():
+    result = headend.run(SCENARIO, runs=1)
+    for name in ("circuits", "media", "intervals", "trace", "packets"):
+        with pytest.raises(ValueError, match=f"no table '{name}'"):
+            result.table(name)
+
+
+def test_a_value_is_summed_by_run():
+    flows = headend.run(SCENARIO, set={"flows.get.count": 3}, runs=2).flows
+    assert flows.by_run(flows["bytes"]).tolist() == [3 * flows["bytes"][0]] * 2

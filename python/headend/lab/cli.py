@@ -8,8 +8,10 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -18,6 +20,7 @@ from headend import _native
 from headend.lab import fast as fast_study
 from headend.lab import live, page
 from headend.lab.comparison import Comparison, ComparisonError
+from headend.papers.claim import MeasurementError
 from headend.papers.model import StudyResult
 from headend.papers.study import machine
 from headend.report import FolderError, render
@@ -44,18 +47,13 @@ def run(
     resume: Annotated[bool, typer.Option("--resume", help="Leave out the files that have been measured.")] = False,
 ) -> None:
     """Compare every scenario file and write the report. Takes root."""
-    started = datetime.datetime.now(datetime.UTC)
-    clock = time.monotonic()
-    folder = out / KEPT
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, file in enumerate(files, 1):
-        target = folder / f"{file.stem}.json"
-        if resume and target.exists():
-            continue
-        typer.echo(f"{number} of {len(files)}: {file}", err=True)
-        _keep(target, [str(binary), "compare", str(file), "--together", str(together), "--format", "json"])
-    command_line = shlex.join(["python", "-m", "headend.lab", "run", *map(str, files), "--out", str(out)])
-    _write(out, command_line, started.isoformat(timespec="seconds"), round(time.monotonic() - clock, 3), files)
+    taking = _Taking(out, ["run", *map(str, files)])
+    kept = {
+        out / KEPT / f"{file.stem}.json": [str(binary), "compare", str(file), "--together", str(together)]
+        for file in files
+    }
+    taking.measure(kept, resume=resume)
+    _draw(out, list(kept), **taking.facts())
 
 
 @app.command("live")
@@ -68,32 +66,20 @@ def live_(
     resume: Annotated[bool, typer.Option("--resume", help="Leave out the curves that have been measured.")] = False,
 ) -> None:
     """The proxies paper's experiment between real hosts and in the simulator, with its report. Takes root."""
-    started = datetime.datetime.now(datetime.UTC)
-    clock = time.monotonic()
-    folder = out / KEPT
-    folder.mkdir(parents=True, exist_ok=True)
-    kept = {(server, way): folder / f"{server}-{way}.json" for server in live.SERVERS for way in live.WAYS}
-    for number, ((server, way), target) in enumerate(kept.items(), 1):
-        if resume and target.exists():
-            continue
-        typer.echo(f"{number} of {len(kept)}: server on {live.SERVERS[server]}, {live.WAYS[way][0]}", err=True)
-        words = [str(binary), "lab", str(file), "--runs", str(runs), "--together", str(together), "--format", "json"]
-        settings = (f"--set={path}={value}" for path, value in live.settings(server, way).items())
-        _keep(target, [*words, *settings])
-    try:
+    taking = _Taking(out, ["live"])
+    kept = {(server, way): out / KEPT / f"{server}-{way}.json" for server in live.SERVERS for way in live.WAYS}
+    words = [str(binary), "lab", str(file), "--runs", str(runs), "--together", str(together)]
+    taking.measure(
+        {
+            target: [*words, *(f"--set={path}={value}" for path, value in live.settings(*curve).items())]
+            for curve, target in kept.items()
+        },
+        resume=resume,
+    )
+    with _failures():
         linux, runs, late = live.read(kept)
-        study = live.study(
-            live.Live(linux, live.simulate(file, runs), runs, late, seed=1),
-            command=shlex.join(["python", "-m", "headend.lab", "live", "--out", str(out)]),
-            machine=machine(),
-            version=f"headend {_native.__version__} ({_native.__commit__})",
-            started=started.isoformat(timespec="seconds"),
-            elapsed_s=round(time.monotonic() - clock, 3),
-        )
-        written = render(study, out)
-    except (live.LiveError, headend.ScenarioError, headend.SimulationError, OSError, FolderError) as error:
-        _fail(str(error))
-    _show(study, written)
+        measured = live.Live(linux, live.simulate(file, runs), runs, late, seed=1)
+        _show(live.study(measured, **taking.facts()), out)
 
 
 @app.command()
@@ -105,31 +91,20 @@ def fast(
     resume: Annotated[bool, typer.Option("--resume", help="Leave out the files that have been measured.")] = False,
 ) -> None:
     """Judge FAST in the kernel: its queue, fairness, CUBIC and the simulator beside it. Takes root and 20 minutes."""
-    started = datetime.datetime.now(datetime.UTC)
-    clock = time.monotonic()
-    folder = out / KEPT
-    folder.mkdir(parents=True, exist_ok=True)
+    taking = _Taking(out, ["fast"])
     commands = dict.fromkeys(fast_study.MEASURED, "lab") | dict.fromkeys(fast_study.COMPARED, "compare")
-    for number, (name, command) in enumerate(commands.items(), 1):
-        target = folder / f"{name}.json"
-        if not (resume and target.exists()):
-            file = scenarios / f"{name}.toml"
-            typer.echo(f"{number} of {len(commands)}: {file}", err=True)
-            _keep(target, [str(binary), command, str(file), "--together", str(together), "--format", "json"])
-    try:
-        study = fast_study.study(
-            {name: fast_study.Measured.load(folder / f"{name}.json") for name in fast_study.MEASURED},
-            [Comparison.load(folder / f"{name}.json") for name in fast_study.COMPARED],
-            command=shlex.join(["python", "-m", "headend.lab", "fast", "--out", str(out)]),
-            machine=machine(),
-            version=f"headend {_native.__version__} ({_native.__commit__})",
-            started=started.isoformat(timespec="seconds"),
-            elapsed_s=round(time.monotonic() - clock, 3),
-        )
-        written = render(study, out)
-    except (ComparisonError, OSError, FolderError) as error:
-        _fail(str(error))
-    _show(study, written)
+    kept = {name: out / KEPT / f"{name}.json" for name in commands}
+    taking.measure(
+        {
+            kept[name]: [str(binary), command, str(scenarios / f"{name}.toml"), "--together", str(together)]
+            for name, command in commands.items()
+        },
+        resume=resume,
+    )
+    with _failures():
+        measured = {name: fast_study.Measured.load(kept[name]) for name in fast_study.MEASURED}
+        compared = [Comparison.load(kept[name]) for name in fast_study.COMPARED]
+        _show(fast_study.study(measured, compared, **taking.facts()), out)
 
 
 @app.command()
@@ -137,36 +112,78 @@ def report(out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of an
     """Draw the page again from what was measured."""
     try:
         earlier = json.loads((out / "study.json").read_text(encoding="utf-8"))
-        facts = (str(earlier["command"]), str(earlier["started"]), float(earlier["elapsed_s"]))
+        facts = {"command": str(earlier["command"]), "started": str(earlier["started"])}
+        elapsed_s = float(earlier["elapsed_s"])
     except (OSError, ValueError, KeyError) as error:
         _wrong(f"{out}: no report of a lab: {error}")
-    _write(out, *facts, files=[])
+    _draw(out, sorted((out / KEPT).glob("*.json")), **facts, **_here(), elapsed_s=elapsed_s)
 
 
-def _write(out: Path, command: str, started: str, elapsed_s: float, files: list[Path]) -> None:
-    """The page of these files, or of all that were measured."""
-    folder = out / KEPT
-    kept = [folder / f"{file.stem}.json" for file in files] or sorted(folder.glob("*.json"))
+class _Taking:
+    """Measurements that are being taken: what was asked, since when, and by which build."""
+
+    def __init__(self, out: Path, words: list[str]) -> None:
+        self._folder = out / KEPT
+        self._command = shlex.join(["python", "-m", "headend.lab", *words, "--out", str(out)])
+        self._started = datetime.datetime.now(datetime.UTC)
+        self._clock = time.monotonic()
+
+    def measure(self, commands: Mapping[Path, list[str]], *, resume: bool) -> None:
+        """Run each command and keep what it prints, whole or not at all."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for number, (target, command) in enumerate(commands.items(), 1):
+            if resume and target.exists():
+                continue
+            typer.echo(f"{number} of {len(commands)}: {target.stem}", err=True)
+            _keep(target, [*command, "--format", "json"])
+
+    def facts(self) -> dict[str, Any]:
+        """What a study says of itself."""
+        return {
+            "command": self._command,
+            "started": self._started.isoformat(timespec="seconds"),
+            "elapsed_s": round(time.monotonic() - self._clock, 3),
+            **_here(),
+        }
+
+
+def _here() -> dict[str, str]:
+    return {"machine": machine(), "version": f"headend {_native.__version__} ({_native.__commit__})"}
+
+
+def _draw(out: Path, kept: list[Path], **facts: Any) -> None:
+    """The page of the grid."""
     if not kept:
-        _wrong(f"{folder}: nothing was measured there")
-    try:
-        comparisons = [Comparison.load(path) for path in kept]
-        version = f"headend {_native.__version__} ({_native.__commit__})"
-        study = page.study(
-            comparisons, command=command, machine=machine(), version=version, started=started, elapsed_s=elapsed_s
-        )
-        written = render(study, out)
-    except (ComparisonError, OSError, FolderError) as error:
-        _fail(str(error))
-    _show(study, written)
+        _wrong(f"{out / KEPT}: nothing was measured there")
+    with _failures():
+        _show(page.study([Comparison.load(path) for path in kept], **facts), out)
 
 
-def _show(study: StudyResult, written: Path) -> None:
-    """The verdicts, and where the page is."""
+def _show(study: StudyResult, out: Path) -> None:
+    """The page, the verdicts, and where the page is."""
+    written = render(study, out)
     for claim in study.claims():
         verdict = "met" if claim.verdict == "reproduced" else "missed"
         typer.echo(f"{claim.id}: {claim.measured}, goal {claim.published}: {verdict}")
     typer.echo(written)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """What can go wrong with what was measured, as a message and exit code 1."""
+    try:
+        yield
+    except (
+        ComparisonError,
+        live.LiveError,
+        MeasurementError,
+        headend.ScenarioError,
+        headend.SimulationError,
+        OSError,
+        FolderError,
+    ) as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(1) from error
 
 
 def _keep(target: Path, command: list[str]) -> None:
@@ -191,8 +208,3 @@ def _output(command: list[str]) -> str:
 def _wrong(message: str) -> NoReturn:
     print(message, file=sys.stderr)
     raise typer.Exit(2)
-
-
-def _fail(message: str) -> NoReturn:
-    print(message, file=sys.stderr)
-    raise typer.Exit(1)

@@ -14,7 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from headend.lab.comparison import Comparison, ComparisonError, Row
+from headend.lab.study import lab_study
+from headend.papers import stats
+from headend.papers.claim import Range, at_most, criterion, judge
 from headend.papers.model import ClaimResult, Criterion, FigureResult, Series, StudyResult
+from headend.papers.stats import Estimate
 
 COMPARED = ("fast-grid", "fast-loss")
 """Scenario files that are run on both sides."""
@@ -31,9 +35,6 @@ GOODPUT_WITHIN_PERCENT = 3.0
 DELAY_SHARE_MAX = 0.25
 GRID_WITHIN_PERCENT = 10.0
 GRID_SCENARIOS_MIN = 20
-
-# Student's t, two-sided 95%, by degrees of freedom.
-_T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,62 +123,22 @@ def jain(goodputs: Sequence[float]) -> float:
     return sum(goodputs) ** 2 / (len(goodputs) * sum(one * one for one in goodputs))
 
 
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """Over runs, with its 95% interval by Student's t; that of one run is the value itself."""
-
-    value: float
-    lo: float
-    hi: float
-
-    @staticmethod
-    def of(values: Sequence[float]) -> Mean:
-        """Of at least one value."""
-        value = statistics.fmean(values)
-        if len(values) < 2:
-            return Mean(value, value, value)
-        t = _T95.get(len(values) - 1, 2.36)
-        half = t * statistics.stdev(values) / math.sqrt(len(values))
-        return Mean(value, value - half, value + half)
-
-
-def study(
-    measured: dict[str, Measured],
-    compared: Sequence[Comparison],
-    *,
-    command: str,
-    machine: str,
-    version: str,
-    started: str,
-    elapsed_s: float,
-) -> StudyResult:
-    """The page's contents."""
+def study(measured: dict[str, Measured], compared: Sequence[Comparison], **facts: Any) -> StudyResult:
+    """The page's contents; `facts` as of `lab_study`."""
     strained = sum(one.strained for one in measured.values())
     strained += sum(row.strained for one in compared for row in one.rows)
     figures = [
-        _queue(measured["fast-alone"], command),
-        _beside_cubic(measured["fast-others"].flows, command),
-        _fairness(measured["fast-five"].flows, command),
-        _grid([row for one in compared for row in one.rows], command),
-        _losses(measured["fast-others"].flows, command),
-        _one_queue(measured["fast-and-cubic"].flows, command),
+        _queue(measured["fast-alone"]),
+        _beside_cubic(measured["fast-others"].flows),
+        _fairness(measured["fast-five"].flows),
+        _grid([row for one in compared for row in one.rows]),
+        _losses(measured["fast-others"].flows),
+        _one_queue(measured["fast-and-cubic"].flows),
     ]
     if strained:
         figures[0].notes.append(f"In {strained} runs the machine did not keep up with the links.")
-    return StudyResult(
-        id="lab-fast",
-        title="FAST in the kernel",
-        paper="FAST as a program of the running kernel, between real hosts on a line of 20 Mbit/s and 40 ms",
-        edition="full",
-        command=command,
-        seed=1,
-        machine=machine,
-        version=version,
-        started=started,
-        elapsed_s=elapsed_s,
-        figures=figures,
-        subject="lab",
-    )
+    what = "FAST as a program of the running kernel, between real hosts on a line of 20 Mbit/s and 40 ms"
+    return lab_study("lab-fast", "FAST in the kernel", what, figures, 1, **facts)
 
 
 def _by(flows: Sequence[Flow], ending: str) -> dict[str, list[Flow]]:
@@ -188,20 +149,20 @@ def _by(flows: Sequence[Flow], ending: str) -> dict[str, list[Flow]]:
     return groups
 
 
-def _series(label: str, x: Sequence[float], y: Sequence[Mean], group: str = "") -> Series:
-    return Series(label, list(x), [one.value for one in y], [one.lo for one in y], [one.hi for one in y], group)
-
-
-def _queue(alone: Measured, command: str) -> FigureResult:
+def _queue(alone: Measured) -> FigureResult:
     flows = alone.flows
     by_alpha = {int(alpha): [one.queued_packets for one in group] for alpha, group in _by(flows, "alpha").items()}
-    criteria = []
-    for alpha, queued in by_alpha.items():
-        mean = Mean.of(queued)
-        lo, hi = alpha - QUEUE_WITHIN_PACKETS, alpha + QUEUE_WITHIN_PACKETS
-        criteria.append(
-            _criterion(f"alpha {alpha}", "packets", f"{alpha} within {QUEUE_WITHIN_PACKETS:g}", mean, lo, hi)
+    within = QUEUE_WITHIN_PACKETS
+    criteria = [
+        criterion(
+            f"alpha {alpha}",
+            f"{alpha} within {within:g}",
+            stats.mean(queued),
+            Range(alpha - within, alpha + within),
+            unit="packets",
         )
+        for alpha, queued in by_alpha.items()
+    ]
     span = [float(alpha) for alpha in by_alpha]
     below = [alpha - 2 for alpha in span]
     return FigureResult(
@@ -212,15 +173,13 @@ def _queue(alone: Measured, command: str) -> FigureResult:
         x_label="alpha [packets]",
         y_label="Queued [packets]",
         series=[
-            _series("by the round trip", span, [Mean.of(queued) for queued in by_alpha.values()]),
-            _series("counted in the queue", span, [Mean.of(alone.waiting[str(alpha)]) for alpha in by_alpha]),
-            Series("alpha", span, span, span, span, "", "dashed"),
-            Series("alpha - 2", span, below, below, below, "", "dashed"),
+            Series.of("by the round trip", span, [stats.mean(queued) for queued in by_alpha.values()]),
+            Series.of("counted in the queue", span, [stats.mean(alone.waiting[str(alpha)]) for alpha in by_alpha]),
+            Series.exact("alpha", span, span, style="dashed"),
+            Series.exact("alpha - 2", span, below, style="dashed"),
         ],
         claims=[_claim("lab-fast.queue", "Own packets queued, of one connection", criteria)],
-        command=command,
         runs=_runs(flows),
-        seed=1,
         notes=[
             "Judged by the round trip: its median less the shortest, in packets of 1500 bytes. The window is a whole "
             "number, so that it settles up to two packets below its aim (equation (5) of Andrew et al. 2005). Counted "
@@ -229,11 +188,11 @@ def _queue(alone: Measured, command: str) -> FigureResult:
     )
 
 
-def _beside_cubic(flows: Sequence[Flow], command: str) -> FigureResult:
+def _beside_cubic(flows: Sequence[Flow]) -> FigureResult:
     by = _by([flow for flow in flows if flow.setting("loss") == "0%"], "controller")
     pairs = list(zip(by["fast"], by["cubic"], strict=True))
-    goodput = Mean.of([100 * (fast.goodput_bps / cubic.goodput_bps - 1) for fast, cubic in pairs])
-    delay = Mean.of([fast.queueing_s / cubic.queueing_s for fast, cubic in pairs])
+    goodput = stats.mean([100 * (fast.goodput_bps / cubic.goodput_bps - 1) for fast, cubic in pairs])
+    delay = stats.mean([fast.queueing_s / cubic.queueing_s for fast, cubic in pairs])
     lines = ["| controller | goodput [Mbit/s] | queueing delay [ms] | retransmits |", "|---|---:|---:|---:|"]
     for name, group in by.items():
         cells = [
@@ -253,24 +212,22 @@ def _beside_cubic(flows: Sequence[Flow], command: str) -> FigureResult:
             _claim(
                 "lab-fast.goodput",
                 "Goodput, beside CUBIC's",
-                [_criterion("difference", "%", f"within {goal:g}%", goodput, -goal, goal)],
+                [criterion("difference", f"within {goal:g}%", goodput, Range(-goal, goal), unit="%")],
             ),
             _claim(
                 "lab-fast.delay",
                 "Queueing delay, as a share of CUBIC's",
-                [_criterion("share", "", f"less than {DELAY_SHARE_MAX:g}", delay, None, DELAY_SHARE_MAX)],
+                [criterion("share", f"at most {DELAY_SHARE_MAX:g}", delay, at_most(DELAY_SHARE_MAX))],
             ),
         ],
-        command=command,
         runs=_runs(flows),
-        seed=1,
     )
 
 
-def _fairness(flows: Sequence[Flow], command: str) -> FigureResult:
-    def index(group: Sequence[Flow]) -> Mean:
+def _fairness(flows: Sequence[Flow]) -> FigureResult:
+    def index(group: Sequence[Flow]) -> Estimate:
         runs = {flow.run for flow in group}
-        return Mean.of([jain([one.goodput_bps for one in group if one.run == run]) for run in sorted(runs)])
+        return stats.mean([jain([one.goodput_bps for one in group if one.run == run]) for run in sorted(runs)])
 
     by = _by(flows, "stagger")
     together = index(by["0s"])
@@ -289,12 +246,10 @@ def _fairness(flows: Sequence[Flow], command: str) -> FigureResult:
             _claim(
                 "lab-fast.fair",
                 "Jain's index of five that start together",
-                [_criterion("index", "", f"above {JAIN_MIN:g}", together, JAIN_MIN, None)],
+                [criterion("index", f"at least {JAIN_MIN:g}", together, Range(lo=JAIN_MIN))],
             )
         ],
-        command=command,
         runs=_runs(flows),
-        seed=1,
         notes=[
             "Who comes later takes the queue of those before for a part of the line, and so its shortest round trip "
             "for longer than it is: it gets more than they. Goodput counts from each one's own start."
@@ -302,7 +257,7 @@ def _fairness(flows: Sequence[Flow], command: str) -> FigureResult:
     )
 
 
-def _grid(rows: Sequence[Row], command: str) -> FigureResult:
+def _grid(rows: Sequence[Row]) -> FigureResult:
     def worst(measure: str, chosen: Sequence[Row]) -> tuple[float, str]:
         sizes = [(abs(row.difference(measure)), row.name) for row in chosen]
         return max(sizes, key=lambda size: math.inf if math.isnan(size[0]) else size[0])
@@ -310,10 +265,16 @@ def _grid(rows: Sequence[Row], command: str) -> FigureResult:
     goodput, where = worst("goodput", rows)
     delay, where_delay = worst("rtt_p50", rows)
     within = f"at most {GRID_WITHIN_PERCENT:g}%"
+    accept = at_most(GRID_WITHIN_PERCENT)
     criteria = [
-        _criterion("scenarios", "", f"at least {GRID_SCENARIOS_MIN}", _exact(len(rows)), GRID_SCENARIOS_MIN, None),
-        _criterion("goodput, the largest difference", "%", within, _exact(goodput), None, GRID_WITHIN_PERCENT),
-        _criterion("median round trip", "%", within, _exact(delay), None, GRID_WITHIN_PERCENT),
+        criterion(
+            "scenarios",
+            f"at least {GRID_SCENARIOS_MIN}",
+            Estimate.exact(len(rows)),
+            Range(lo=GRID_SCENARIOS_MIN),
+        ),
+        criterion("goodput, the largest difference", within, Estimate.exact(goodput), accept, unit="%"),
+        criterion("median round trip", within, Estimate.exact(delay), accept, unit="%"),
     ]
     claim = _claim("lab-fast.grid", "Simulated FAST beside the kernel's", criteria)
     heading = (
@@ -334,19 +295,19 @@ def _grid(rows: Sequence[Row], command: str) -> FigureResult:
         kind="table",
         text="\n".join(lines),
         claims=[claim],
-        command=command,
         runs=max(row.runs for row in rows),
-        seed=1,
         notes=[f"Farthest apart: goodput in {where}, the round trip in {where_delay}."],
     )
 
 
-def _losses(flows: Sequence[Flow], command: str) -> FigureResult:
+def _losses(flows: Sequence[Flow]) -> FigureResult:
     series = []
     for name, group in _by(flows, "controller").items():
         by_loss = _by(group, "loss")
         x = [float(loss.rstrip("%")) for loss in by_loss]
-        series.append(_series(name, x, [Mean.of([one.goodput_bps / 1e6 for one in of]) for of in by_loss.values()]))
+        series.append(
+            Series.of(name, x, [stats.mean([one.goodput_bps / 1e6 for one in of]) for of in by_loss.values()])
+        )
     return FigureResult(
         id="fig5",
         title="A line that loses packets",
@@ -355,9 +316,7 @@ def _losses(flows: Sequence[Flow], command: str) -> FigureResult:
         x_label="Loss [%]",
         y_label="Goodput [Mbit/s]",
         series=series,
-        command=command,
         runs=_runs(flows),
-        seed=1,
         notes=[
             "FAST halves its window with a loss, as Reno does, and regains it by up to alpha / 4 packets a round trip, "
             "where Reno has one."
@@ -365,7 +324,7 @@ def _losses(flows: Sequence[Flow], command: str) -> FigureResult:
     )
 
 
-def _one_queue(flows: Sequence[Flow], command: str) -> FigureResult:
+def _one_queue(flows: Sequence[Flow]) -> FigureResult:
     lines = [
         "| queue | alpha | FAST [Mbit/s] | CUBIC [Mbit/s] | FAST's share | round trip p50 [ms] |",
         "|---|---:|---:|---:|---:|---:|",
@@ -383,9 +342,7 @@ def _one_queue(flows: Sequence[Flow], command: str) -> FigureResult:
         caption="One connection of each on 20 Mbit/s and 40 ms for 30 s, where the queue holds so many packets.",
         kind="table",
         text="\n".join(lines),
-        command=command,
         runs=_runs(flows),
-        seed=1,
         notes=[
             "CUBIC fills the queue until it overflows; FAST keeps alpha packets in it, and of a queue that "
             "another has filled its share is what alpha is of it. The losses that CUBIC makes strike FAST as well."
@@ -404,31 +361,6 @@ def _runs(flows: Sequence[Flow]) -> int:
     return 1 + max(flow.run for flow in flows)
 
 
-def _exact(value: float) -> Mean:
-    return Mean(value, value, value)
-
-
-def _criterion(
-    what: str, unit: str, goal: str, mean: Mean, accept_lo: float | None, accept_hi: float | None
-) -> Criterion:
-    holds = (accept_lo is None or mean.value >= accept_lo) and (accept_hi is None or mean.value <= accept_hi)
-    return Criterion(what, unit, goal, mean.value, mean.lo, mean.hi, accept_lo, accept_hi, holds)
-
-
-def _claim(claim: str, what: str, criteria: Sequence[Criterion]) -> ClaimResult:
-    def each(text: Callable[[Criterion], str]) -> str:
-        if len(criteria) == 1:
-            return text(criteria[0])
-        return "; ".join(f"{one.what}: {text(one)}" for one in criteria)
-
-    missed = [one.what for one in criteria if not one.holds]
-    return ClaimResult(
-        id=claim,
-        what=what,
-        published=each(lambda one: one.published),
-        measured=each(lambda one: f"{one.measured:.3g}{one.unit if one.unit == '%' else ''}"),
-        interval=each(lambda one: f"{one.lo:.3g} to {one.hi:.3g}"),
-        verdict="differs" if missed else "reproduced",
-        reason=f"Missed: {', '.join(missed)}." if missed else "",
-        criteria=list(criteria),
-    )
+def _claim(name: str, what: str, criteria: Sequence[Criterion]) -> ClaimResult:
+    missed = ", ".join(one.what for one in criteria if not one.holds)
+    return judge(name, what, criteria, differs=lambda: f"Missed: {missed}.")

@@ -6,7 +6,7 @@ One scenario file says everything; what is varied is the server's congestion con
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import headend
+from headend.lab.study import lab_study
 from headend.papers import stats
+from headend.papers.claim import Range, criterion, judge
 from headend.papers.model import ClaimResult, Criterion, FigureResult, Series, StudyResult, Style
 from headend.papers.stats import Estimate
 
@@ -75,16 +77,7 @@ class Curve:
 
     def series(self, label: str, group: str, style: Style) -> Series:
         """Means with their 95% intervals."""
-        means = [stats.mean(goodput) for goodput in self.by_loss.values()]
-        return Series(
-            label,
-            list(self.by_loss),
-            [mean.value for mean in means],
-            [mean.lo for mean in means],
-            [mean.hi for mean in means],
-            group,
-            style,
-        )
+        return Series.of(label, self.by_loss, map(stats.mean, self.by_loss.values()), group, style)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,22 +123,11 @@ def read(kept: Mapping[tuple[str, str], Path]) -> tuple[dict[tuple[str, str], Cu
     return curves, runs, late
 
 
-def study(live: Live, *, command: str, machine: str, version: str, started: str, elapsed_s: float) -> StudyResult:
-    """The page's contents."""
-    figures = [_today(live, command), _gain(live, command), _old(live, command)]
-    return StudyResult(
-        id="live",
-        title="The proxies paper, live",
-        paper="3 MB through a real proxy between real hosts, and the same in virtual time",
-        edition="full",
-        command=command,
-        seed=live.seed,
-        machine=machine,
-        version=version,
-        started=started,
-        elapsed_s=elapsed_s,
-        figures=figures,
-        subject="lab",
+def study(live: Live, **facts: Any) -> StudyResult:
+    """The page's contents; `facts` as of `lab_study`."""
+    what = "3 MB through a real proxy between real hosts, and the same in virtual time"
+    return lab_study(
+        "live", "The proxies paper, live", what, [_today(live), _gain(live), _old(live)], live.seed, **facts
     )
 
 
@@ -153,7 +135,7 @@ def _panel(server: str) -> str:
     return f"({'abc'[list(SERVERS).index(server)]}) server on {SERVERS[server]}"
 
 
-def _today(live: Live, command: str) -> FigureResult:
+def _today(live: Live) -> FigureResult:
     series = []
     for server in SERVERS:
         for way, (label, _) in WAYS.items():
@@ -177,14 +159,12 @@ def _today(live: Live, command: str) -> FigureResult:
         y_log=True,
         series=series,
         claims=claims(live),
-        command=command,
         runs=live.runs,
-        seed=live.seed,
         notes=notes,
     )
 
 
-def _gain(live: Live, command: str) -> FigureResult:
+def _gain(live: Live) -> FigureResult:
     heading = "| server | loss | direct [Mbit/s] | " + " | ".join(label for label, _ in list(WAYS.values())[1:])
     lines = [f"{heading} | tuned over direct |", "|---|---:|---:" + "|---:" * len(WAYS) + "|"]
     for server, name in SERVERS.items():
@@ -197,12 +177,10 @@ def _gain(live: Live, command: str) -> FigureResult:
         caption="Means over the runs.",
         kind="table",
         text="\n".join(lines),
-        command=command,
-        seed=live.seed,
     )
 
 
-def _old(live: Live, command: str) -> FigureResult:
+def _old(live: Live) -> FigureResult:
     return FigureResult(
         id="fig3",
         title="A server of 1996 behind the proxy of today",
@@ -212,9 +190,7 @@ def _old(live: Live, command: str) -> FigureResult:
         y_label="Goodput [Mbit/s]",
         y_log=True,
         series=[live.simulated["1996", way].series(label, "", "line") for way, (label, _) in WAYS.items()],
-        command=command,
         runs=live.runs,
-        seed=live.seed,
     )
 
 
@@ -226,53 +202,28 @@ def _over(live: Live, server: str, loss: float) -> Estimate:
 
 def claims(live: Live) -> list[ClaimResult]:
     """The goals of the experiment, judged between real hosts."""
-    kept = []
-    for server, name in SERVERS.items():
-        tuned = live.linux[server, "tuned"].by_loss
-        kept.append(_criterion(f"server on {name}", stats.ratio_of_means(tuned[1.0], tuned[0.0]), KEPT_MIN))
+    tuned = {name: live.linux[server, "tuned"].by_loss for server, name in SERVERS.items()}
+    kept = [_at_least(name, stats.ratio_of_means(of[1.0], of[0.0]), KEPT_MIN) for name, of in tuned.items()]
     heavy = [loss for loss in live.linux["reno", "tuned"].by_loss if loss >= HEAVY]
     least = {server: min((_over(live, server, loss) for loss in heavy), key=lambda e: e.value) for server in SERVERS}
-    gains = [
-        _criterion(f"server on {SERVERS[server]}", least[server], GAIN_MIN, judged=server != "bbr")
-        for server in SERVERS
-    ]
-    bbr = least["bbr"]
+    gains = [_at_least(name, least[server], GAIN_MIN, judged=server != "bbr") for server, name in SERVERS.items()]
     return [
-        _claim("live.kept", "Throughput that the tuned proxy keeps at 1% loss, of that without", kept, ""),
-        _claim(
+        judge(
+            "live.kept",
+            "Throughput that the tuned proxy keeps at 1% loss, of that without",
+            kept,
+            published=f"at least {KEPT_MIN:g}",
+        ),
+        judge(
             "live.gain",
             "The tuned proxy over the direct connection, least from 3% loss on",
             gains,
-            f"A direct connection to a server on BBR loses little by itself: the least gain is {bbr.value:.2f}.",
+            published=f"at least {GAIN_MIN:g}",
+            always="A direct connection to a server on BBR loses little by itself: the least gain is "
+            f"{least['bbr'].value:.2f}.",
         ),
     ]
 
 
-def _criterion(what: str, measured: Estimate, least: float, *, judged: bool = True) -> Criterion:
-    return Criterion(
-        what=what,
-        unit="",
-        published=f"at least {least:g}",
-        measured=measured.value,
-        lo=measured.lo,
-        hi=measured.hi,
-        accept_lo=least,
-        accept_hi=None,
-        holds=measured.value >= least,
-        judged=judged,
-    )
-
-
-def _claim(name: str, what: str, criteria: Sequence[Criterion], reason: str) -> ClaimResult:
-    worst = min((c for c in criteria if c.judged), key=lambda c: c.measured)
-    holds = all(c.holds for c in criteria if c.judged)
-    return ClaimResult(
-        id=name,
-        what=what,
-        published=worst.published,
-        measured=f"{worst.measured:.3g}",
-        interval=f"{worst.lo:.3g} to {worst.hi:.3g}",
-        verdict="reproduced" if holds else "differs",
-        reason=reason,
-        criteria=list(criteria),
-    )
+def _at_least(server: str, measured: Estimate, least: float, *, judged: bool = True) -> Criterion:
+    return criterion(f"server on {server}", f"at least {least:g}", measured, Range(lo=least), judged=judged)

@@ -48,27 +48,56 @@ class Claim(Generic[Data]):
 
     def judge(self, data: Data) -> ClaimResult:
         """Measure and compare."""
-        criteria = list(self.measure(data))
-        for criterion in criteria:
-            if not all(map(math.isfinite, (criterion.measured, criterion.lo, criterion.hi))):
-                raise MeasurementError(f"{self.id}: {criterion.what}: measured {criterion.measured}")
-        judged = [criterion for criterion in criteria if criterion.judged]
-        if not judged:
-            raise MeasurementError(f"{self.id}: nothing to judge")
-        entry = published()[self.id]
-        holds = all(criterion.holds for criterion in judged)
-        why = "" if holds else self.reason(data, criteria)
-        return ClaimResult(
-            id=self.id,
-            what=entry.what,
+        entry, criteria = published()[self.id], list(self.measure(data))
+        return judge(
+            self.id,
+            entry.what,
+            criteria,
             published=entry.text,
-            measured="; ".join(f"{_name(c, judged)}{number(c.measured, c.unit)}" for c in judged),
-            interval="; ".join(f"{_name(c, judged)}{interval(c)}" for c in judged),
-            verdict="reproduced" if holds else "differs",
-            reason=" ".join(filter(None, (why, _close(judged), others(criteria)))),
+            differs=lambda: self.reason(data, criteria),
             tolerance=self.tolerance,
-            criteria=criteria,
         )
+
+
+def judge(
+    claim: str,
+    what: str,
+    criteria: Sequence[Criterion],
+    *,
+    published: str = "",
+    differs: Callable[[], str] = lambda: "",
+    always: str = "",
+    tolerance: str = "",
+) -> ClaimResult:
+    """The verdict on measured numbers, of a paper's claim or a lab's goal: reproduced if all that are judged hold.
+
+    `differs` says why it differs and is asked only then; `always` is said whatever the verdict. Without a `published`
+    text, those of the criteria stand for it.
+
+    Raises MeasurementError if a number is not finite, or if there is none to judge.
+    """
+    for one in criteria:
+        if not all(map(math.isfinite, (one.measured, one.lo, one.hi))):
+            raise MeasurementError(f"{claim}: {one.what}: measured {one.measured}")
+    judged = [one for one in criteria if one.judged]
+    if not judged:
+        raise MeasurementError(f"{claim}: nothing to judge")
+
+    def each(text: Callable[[Criterion], str]) -> str:
+        return "; ".join(f"{one.what}: {text(one)}" if len(judged) > 1 else text(one) for one in judged)
+
+    holds = all(one.holds for one in judged)
+    return ClaimResult(
+        id=claim,
+        what=what,
+        published=published or each(lambda one: one.published),
+        measured=each(lambda one: number(one.measured, one.unit)),
+        interval=each(interval),
+        verdict="reproduced" if holds else "differs",
+        reason=" ".join(filter(None, ("" if holds else differs(), always, _close(judged), others(criteria)))),
+        tolerance=tolerance,
+        criteria=list(criteria),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +200,6 @@ def counted(count: int, noun: str) -> str:
 def interval(of: Criterion) -> str:
     """The 95% interval, or that there is none."""
     return "exact" if of.lo == of.hi else f"{number(of.lo)} .. {number(of.hi, of.unit)}"
-
-
-def _name(of: Criterion, among: Sequence[Criterion]) -> str:
-    return f"{of.what}: " if len(among) > 1 else ""
 
 
 def _close(judged: Sequence[Criterion]) -> str:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -24,7 +24,7 @@ import headend
 from headend.papers import reference
 from headend.papers import validate as ns2
 from headend.papers.claim import MeasurementError, interval, number
-from headend.papers.figure import Study
+from headend.papers.figure import Figure
 from headend.papers.kept import Kept, KeptError
 from headend.papers.model import ClaimResult, FigureResult, StudyResult
 from headend.papers.runner import SEED, Runner
@@ -220,7 +220,7 @@ def _claim_row(claim: ClaimResult) -> dict[str, object]:
     }
 
 
-def _chosen(names: list[str]) -> list[tuple[Paper, list[Study]]]:
+def _chosen(names: list[str]) -> list[tuple[Paper, list[Figure[Any]]]]:
     try:
         return choose(names)
     except UnknownFigureError as error:
@@ -229,7 +229,7 @@ def _chosen(names: list[str]) -> list[tuple[Paper, list[Study]]]:
 
 def _runner(
     paper: Paper,
-    figures: list[Study],
+    figures: list[Figure[Any]],
     out: Path | None,
     *,
     quick: bool,
@@ -254,7 +254,7 @@ def _runner(
     return runner
 
 
-def _study(paper: Paper, figures: list[Study], runner: Runner) -> StudyResult:
+def _study(paper: Paper, figures: list[Figure[Any]], runner: Runner) -> StudyResult:
     with _progress(paper.id, len(figures)) as progress, _failures(runner.kept):
         runner.progress = progress
 

@@ -2,48 +2,126 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headend.papers import stats
 from headend.papers.claim import Claim
-from headend.papers.model import FigureResult, Kind, Series, Style
+from headend.papers.model import Arrow, FigureResult, Kind, Series, Style
+from headend.papers.runner import Cell, Runner, Settings, load
 from headend.papers.stats import Estimate
 from headend.papers.units import abscissa
 
-if TYPE_CHECKING:
-    from headend.papers.runner import Runner
-
-Settings = Mapping[str, Any]
-"""Fields of a scenario by path, as for `headend sim --set`."""
+Data = TypeVar("Data")
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """All runs of one point of a curve: the columns of the results' flow table."""
+class Drawn:
+    """What a figure shows of its data."""
 
-    x: float
-    flows: Mapping[str, NDArray[Any]]
+    series: Sequence[Series] = ()
+    reference: Sequence[Series] = ()
+    ladder: Sequence[Arrow] = ()
+    text: str = ""
+    notes: Sequence[str] = ()
+    """Behind those of the figure."""
 
-    def __getitem__(self, column: str) -> NDArray[Any]:
-        return self.flows[column]
 
-    @property
-    def goodput_mbps(self) -> NDArray[np.float64]:
-        """Goodput of each transfer [Mbit/s]."""
-        return np.asarray(self.flows["goodput_bps"] / 1e6)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure(Generic[Data]):
+    """A figure as declared: how it is titled, and what is judged on it.
 
-    @property
-    def incomplete(self) -> int:
-        """Transfers that did not complete within the scenario's duration, or whose connection failed."""
-        return int(np.count_nonzero(self.flows["completed"] == 0))
+    A kind of figure says how its data are simulated (`data`), how they are shown (`show`) and how often random points
+    are run (`runs`); nothing else differs between kinds.
+    """
+
+    id: str
+    """Without the paper's name: "fig4"."""
+    title: str
+    caption: str = ""
+    section: str = ""
+    kind: Kind = "lines"
+    x_label: str = ""
+    y_label: str = ""
+    x_log: bool = False
+    y_log: bool = False
+    claims: Sequence[Claim[Data]] = ()
+    notes: Sequence[str] = ()
+
+    def data(self, runner: Runner) -> Data:
+        """Simulate what is shown and judged."""
+        raise NotImplementedError
+
+    def show(self, data: Data) -> Drawn:
+        """Draw it."""
+        raise NotImplementedError
+
+    def runs(self, runner: Runner) -> int:  # noqa: ARG002 - kinds with chance in them ask the runner
+        """Runs of a random point; 1 if nothing is random."""
+        return 1
+
+    def produce(self, runner: Runner) -> FigureResult:
+        """Simulate, draw and judge."""
+        data = self.data(runner)
+        drawn = self.show(data)
+        return FigureResult(
+            id=self.id,
+            title=self.title,
+            caption=self.caption,
+            section=self.section,
+            kind=self.kind,
+            x_label=self.x_label,
+            y_label=self.y_label,
+            x_log=self.x_log,
+            y_log=self.y_log,
+            series=list(drawn.series),
+            reference=list(drawn.reference),
+            ladder=list(drawn.ladder),
+            text=drawn.text,
+            claims=[claim.judge(data) for claim in self.claims],
+            command=runner.command(self.id),
+            runs=self.runs(runner),
+            seed=runner.seed,
+            notes=[*self.notes, *drawn.notes],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseFigure(Figure[Data]):
+    """Cases that are simulated by one function and shown by another."""
+
+    run: Callable[[Runner, str, int], Data]
+    """Each case so many times, under this label."""
+    draw: Callable[[Data], Drawn | list[Series] | str]
+    """Curves, or Markdown."""
+    runs_quick: int = 5
+    runs_full: int = 20
+    always: int | None = None
+    """Runs whatever is asked, if nothing is random."""
+
+    def runs(self, runner: Runner) -> int:
+        """As asked, or as the edition says."""
+        return runner.runs(self.runs_quick, self.runs_full) if self.always is None else self.always
+
+    def data(self, runner: Runner) -> Data:
+        """Each case."""
+        return self.run(runner, self.id, self.runs(runner))
+
+    def show(self, data: Data) -> Drawn:
+        """All of them."""
+        drawn = self.draw(data)
+        if isinstance(drawn, str):
+            return Drawn(text=drawn)
+        return drawn if isinstance(drawn, Drawn) else Drawn(drawn)
+
+
+def markdown(head: str, rows: Sequence[str]) -> str:
+    """A table of Markdown from its rows, each with its bars."""
+    return "\n".join([head, "|" + "---|" * (head.count("|") - 1), *rows]) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +143,10 @@ class Curve:
         """The abscissae."""
         return [cell.x for cell in self.cells]
 
+    def through(self, measure: Measure, *, group: str = "", style: Style = "line") -> Series:
+        """What a measure makes of each point."""
+        return Series.of(self.label, self.x, map(measure, self.cells), group, style)
+
 
 Curves = Mapping[str, Curve]
 """The lines of a figure by their keys."""
@@ -82,8 +164,7 @@ def mean_mbps(cell: Cell) -> Estimate:
 
 def mean_of_runs_mbps(cell: Cell) -> Estimate:
     """As `mean_mbps`, with each run's connections averaged first: they share a modem, so they are one observation."""
-    run = cell["run"].astype(np.int64)
-    return stats.mean(np.bincount(run, weights=cell.goodput_mbps) / np.bincount(run))
+    return stats.mean(cell.flows.by_run(cell.goodput_mbps) / cell.flows.by_run(np.ones(cell.flows.rows)))
 
 
 def quartiles_mbps(cell: Cell) -> Estimate:
@@ -131,40 +212,15 @@ class Line:
     """Nothing is random on this line: one run of each point says all."""
 
 
-class Study(Protocol):
-    """Anything that yields a figure."""
-
-    @property
-    def id(self) -> str:
-        """Without the paper's name: "fig4"."""
-
-    @property
-    def title(self) -> str:
-        """One line."""
-
-    @property
-    def claims(self) -> Sequence[Claim[Any]]:
-        """What is judged on it."""
-
-    def produce(self, runner: Runner) -> FigureResult:
-        """Simulate, measure and judge."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepFigure:
+class SweepFigure(Figure[Curves]):
     """Curves over a swept field."""
 
-    id: str
-    title: str
-    caption: str
-    section: str
     scenario: str
     """A file in the paper's folder of scenarios."""
     axis: Axis
     lines: Sequence[Line]
-    kind: Kind = "lines"
     y_label: str = "Throughput [Mbit/s]"
-    y_log: bool = False
     measure: Measure = mean_mbps
     runs_quick: Runs = 100
     runs_full: Runs = 400
@@ -174,53 +230,51 @@ class SweepFigure:
     """How curves become what is shown, if not one to one through `measure`."""
     reference: Callable[[], list[Series]] = list
     """ns-2's curves."""
-    claims: Sequence[Claim[Curves]] = ()
-    notes: Sequence[str] = ()
 
-    def produce(self, runner: Runner) -> FigureResult:
-        """Simulate every line, measure its points, judge the claims."""
-        curves = runner.curves(self)
-        shown = self.draw(curves) if self.draw else self.series(curves)
-        return FigureResult(
-            id=self.id,
-            title=self.title,
-            caption=self.caption,
-            section=self.section,
-            kind=self.kind,
-            x_label=self.axis.label,
-            y_label=self.y_label,
-            x_log=self.axis.log,
-            y_log=self.y_log,
-            series=shown,
-            reference=self.reference(),
-            claims=[claim.judge(curves) for claim in self.claims],
-            command=runner.command(self.id),
-            runs=max(runner.runs(self, x) for x, _ in self.axis.values(runner.path(self.scenario))),
-            seed=runner.seed,
-            notes=[*self.notes, *incomplete_notes(curves)],
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "x_label", self.axis.label)
+        object.__setattr__(self, "x_log", self.axis.log)
+
+    def runs_at(self, runner: Runner, x: float) -> int:
+        """How often this point is run: once if nothing about it is random."""
+        quick, full = (of(x) if callable(of) else of for of in (self.runs_quick, self.runs_full))
+        return 1 if self.exact(x) else runner.runs(quick, full)
+
+    def runs(self, runner: Runner) -> int:
+        """Those of the point that is run most often."""
+        return max(self.runs_at(runner, x) for x, _ in self.axis.values(runner.path(self.scenario)))
+
+    def data(self, runner: Runner) -> Curves:
+        """Every line."""
+        curves = {}
+        for line in self.lines:
+            scenario = runner.path(line.scenario or self.scenario)
+            axis = line.axis or self.axis
+            parts: dict[int, list[tuple[float, Any]]] = {}
+            for x, value in axis.values(scenario):
+                parts.setdefault(1 if line.exact else self.runs_at(runner, x), []).append((x, value))
+            label = f"{self.id}: {line.label}"
+            cells = [
+                cell
+                for runs, values in parts.items()
+                for cell in runner.sweep(label, scenario, line.set, axis.path, values, runs)
+            ]
+            curves[line.key] = Curve(line.label, sorted(cells, key=lambda cell: cell.x))
+        return curves
+
+    def show(self, data: Curves) -> Drawn:
+        """Each line, through `measure` unless it is drawn otherwise."""
+        return Drawn(
+            self.draw(data) if self.draw else self.series(data), self.reference(), notes=incomplete_notes(data)
         )
 
     def series(self, curves: Curves) -> list[Series]:
         """Every shown line through `measure`."""
         return [
-            series(line.label, curves[line.key], self.measure, group=line.group, style=line.style)
+            curves[line.key].through(self.measure, group=line.group, style=line.style)
             for line in self.lines
             if line.shown
         ]
-
-
-def series(label: str, curve: Curve, measure: Measure, *, group: str = "", style: Style = "line") -> Series:
-    """A measured curve as something to show."""
-    estimates = [measure(cell) for cell in curve.cells]
-    return Series(
-        label=label,
-        x=curve.x,
-        y=[estimate.value for estimate in estimates],
-        lo=[estimate.lo for estimate in estimates],
-        hi=[estimate.hi for estimate in estimates],
-        group=group,
-        style=style,
-    )
 
 
 def incomplete_notes(curves: Curves) -> list[str]:
@@ -232,14 +286,3 @@ def incomplete_notes(curves: Curves) -> list[str]:
             where = ", ".join(f"{count} of {of} at {x:g}" for x, count, of in failed)
             notes.append(f"{curve.label}: transfers that did not complete: {where}.")
     return notes
-
-
-def scenarios(paper: str) -> Path:
-    """The folder of a paper's scenario files."""
-    return Path(__file__).parent / "scenarios" / paper
-
-
-@cache
-def load(scenario: Path) -> Mapping[str, Any]:
-    """A scenario file as TOML."""
-    return tomllib.loads(scenario.read_text(encoding="utf-8"))

@@ -10,8 +10,11 @@ import json
 import math
 import types
 import typing
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from headend.papers.stats import Estimate
 
 Kind = Literal["lines", "quartiles", "sequence", "ladder", "table", "derivation"]
 Verdict = Literal["reproduced", "differs"]
@@ -37,6 +40,18 @@ class Series:
     group: str = ""
     """The panel the curve belongs to, "(a) 30 KB"; empty if the figure has one panel only."""
     style: Style = "line"
+
+    @staticmethod
+    def of(label: str, x: Iterable[float], y: Iterable[Estimate], group: str = "", style: Style = "line") -> Series:
+        """A curve through estimates."""
+        points = list(y)
+        value, lo, hi = ([getattr(point, part) for point in points] for part in ("value", "lo", "hi"))
+        return Series(label, list(x), value, lo, hi, group, style)
+
+    @staticmethod
+    def exact(label: str, x: Sequence[float], y: Sequence[float], group: str = "", style: Style = "line") -> Series:
+        """A curve through values without uncertainty."""
+        return Series(label, list(x), list(y), list(y), list(y), group, style)
 
 
 @dataclass(frozen=True, slots=True)

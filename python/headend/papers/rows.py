@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headend.papers import reference
-from headend.papers.figure import Settings
 from headend.papers.reference import Row
+from headend.papers.runner import Settings
 
 HANDSHAKE = frozenset({"p1_fig06_07", "p1_fig18"})
 """Tables in which the sender of the data connects first.

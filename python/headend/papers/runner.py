@@ -1,20 +1,53 @@
-"""Runs the sweeps that figures declare, each one once, and says how far it has come."""
+"""Runs what figures ask for, each sweep once, and says how far it has come."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 import headend
-from headend.papers.figure import Cell, Curve, Curves, Settings, SweepFigure, load, scenarios
 from headend.papers.kept import Kept
-from headend.results import Result
+from headend.results import Result, Table
 
 SEED = 1
 
+Settings = Mapping[str, Any]
+"""Fields of a scenario by path, as for `headend sim --set`."""
+
 Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """All runs of one point of a curve, with every table and column of the results."""
+
+    x: float
+    result: Result
+
+    @property
+    def flows(self) -> Table:
+        """A row for each flow instance of each run."""
+        return self.result.flows
+
+    def __getitem__(self, column: str) -> NDArray[Any]:
+        return self.flows[column]
+
+    @property
+    def goodput_mbps(self) -> NDArray[np.float64]:
+        """Goodput of each transfer [Mbit/s]."""
+        return np.asarray(self.flows["goodput_bps"] / 1e6)
+
+    @property
+    def incomplete(self) -> int:
+        """Transfers that did not complete within the scenario's duration, or whose connection failed."""
+        return int(np.count_nonzero(self.flows["completed"] == 0))
 
 
 class Simulate(Protocol):
@@ -52,17 +85,11 @@ class Runner:
     """Where finished runs of sweeps are kept, and taken up; traced runs and single ones are quickly repeated."""
     progress: Callable[[str, int, int], None] | None = None
     """Hears which line is being run, runs done and runs in all."""
-    _cells: dict[Any, list[Cell]] = field(default_factory=dict, repr=False)
     _found: dict[Any, Any] = field(default_factory=dict, repr=False)
 
-    def runs(self, figure: SweepFigure, x: float) -> int:
-        """How often this point of a figure is run: once if nothing about it is random."""
-        if figure.exact(x):
-            return 1
-        if self.runs_asked is not None:
-            return self.runs_asked
-        runs = figure.runs_quick if self.edition == "quick" else figure.runs_full
-        return runs(x) if callable(runs) else runs
+    def runs(self, quick: int, full: int) -> int:
+        """How often a random point is run: as asked, or as the edition says."""
+        return self.runs_asked or (quick if self.edition == "quick" else full)
 
     def command(self, figure: str) -> str:
         """What regenerates a figure of this edition."""
@@ -79,43 +106,13 @@ class Runner:
         """A scenario file of the paper."""
         return scenarios(self.paper) / f"{scenario}.toml"
 
-    def curves(self, figure: SweepFigure) -> Curves:
-        """All lines of a figure."""
-        curves = {}
-        for line in figure.lines:
-            scenario = self.path(line.scenario or figure.scenario)
-            axis = line.axis or figure.axis
-            parts: dict[int, list[tuple[float, Any]]] = {}
-            for x, value in axis.values(scenario):
-                runs = 1 if line.exact else self.runs(figure, x)
-                parts.setdefault(runs, []).append((x, value))
-            label = f"{figure.id}: {line.label}"
-            cells = [
-                cell
-                for runs, values in parts.items()
-                for cell in self._sweep(label, scenario, line.set, axis.path, values, runs)
-            ]
-            curves[line.key] = Curve(line.label, sorted(cells, key=lambda cell: cell.x))
-        return curves
-
     def cells(self, label: str, points: Sequence[tuple[float, str, Settings, int]]) -> list[Cell]:
         """Points that differ in more than one field: abscissa, scenario, what is set in it, and runs of each."""
         cells = []
         for done, (x, scenario, settings, runs) in enumerate(points):
             self._say(label, done, len(points))
             path = self.path(scenario)
-            result = self.simulate(
-                path,
-                **_pinned(path, settings),
-                runs=runs,
-                seed=self.seed,
-                threads=self.threads,
-                trace=False,
-                progress=None,
-                journal=None,
-                resume=False,
-            )
-            cells.append(Cell(x, {name: result.flows[name] for name in _COLUMNS}))
+            cells.append(Cell(x, self._simulate(path, **_pinned(path, settings), runs=runs)))
         self._say(label, len(points), len(points))
         return cells
 
@@ -123,35 +120,25 @@ class Runner:
         """A run with its packets recorded; what the file sweeps stays at its setting, or at its first value."""
         self._say(label, 0, 1)
         path = self.path(scenario)
-        result = self.simulate(
-            path,
-            **_pinned(path, settings),
-            runs=1,
-            seed=self.seed + run,
-            threads=1,
-            trace=True,
-            progress=None,
-            journal=None,
-            resume=False,
-        )
+        pinned = _pinned(path, settings)
+        result = self._simulate(path, **pinned, runs=1, seed=self.seed + run, threads=1, trace=True)
         self._say(label, 1, 1)
         return result
 
     def tables(self, scenario: str | Mapping[str, Any], settings: Settings, label: str, runs: int) -> Result:
         """All tables of the runs of one point, of a file that sweeps nothing or of a scenario made from one."""
         self._say(label, 0, runs)
-        return self.simulate(
+        return self._simulate(
             self.path(scenario) if isinstance(scenario, str) else scenario,
             set=settings,
-            sweep={},
             runs=runs,
-            seed=self.seed,
-            threads=self.threads,
-            trace=False,
             progress=lambda done, total: self._say(label, done, total),
-            journal=None,
-            resume=False,
         )
+
+    def shared(self, scenario: str | Mapping[str, Any], settings: Settings, label: str, runs: int) -> Result:
+        """As `tables`, run once for all figures that ask for the same."""
+        key = (repr(scenario), repr(sorted(settings.items())), runs)
+        return self.once(key, lambda: self.tables(scenario, settings, label, runs))
 
     def once(self, key: Any, find: Callable[[], Found]) -> Found:
         """What `find` yields, found once for all figures that name this key."""
@@ -159,54 +146,47 @@ class Runner:
             self._found[key] = find()
         return cast(Found, self._found[key])
 
-    def _sweep(
-        self, label: str, scenario: Path, settings: Settings, path: str, values: list[tuple[float, Any]], runs: int
+    def sweep(
+        self, label: str, scenario: Path, settings: Settings, path: str, values: Sequence[tuple[float, Any]], runs: int
     ) -> list[Cell]:
         """The points of a line, from memory if another figure has run the same."""
-        key = (scenario, repr(sorted(settings.items())), path, repr(values), runs)
-        if key not in self._cells:
+
+        def run() -> list[Cell]:
             self._say(label, 0, runs * len(values))
             sweep = (sorted(settings.items()), path, values, runs, self.seed)
             journal = None if self.kept is None else self.kept.journal(scenario, *sweep)
-            result = self.simulate(
+            result = self._simulate(
                 scenario,
                 set=settings,
                 sweep={path: [value for _, value in values]},
                 runs=runs,
-                seed=self.seed,
-                threads=self.threads,
-                trace=False,
                 progress=lambda done, total: self._say(label, done, total),
                 journal=journal,
                 resume=journal is not None,
             )
-            columns = {name: result.flows[name] for name in _COLUMNS}
-            point = result.flows["point"]
-            self._cells[key] = [
-                Cell(x, {name: column[point == index] for name, column in columns.items()})
-                for index, (x, _) in enumerate(values)
-            ]
-        return self._cells[key]
+            return [Cell(x, result.point(index)) for index, (x, _) in enumerate(values)]
+
+        return self.once((scenario, repr(sorted(settings.items())), path, repr(values), runs), run)
+
+    def _simulate(self, scenario: Path | Mapping[str, Any], **request: Any) -> Result:
+        """A run of the simulator, which takes what `request` does not say from here or as nothing."""
+        usual = {"set": {}, "sweep": {}, "seed": self.seed, "threads": self.threads, "trace": False}
+        return self.simulate(scenario, **{**usual, "progress": None, "journal": None, "resume": False, **request})
 
     def _say(self, label: str, done: int, total: int) -> None:
         if self.progress is not None:
             self.progress(label, done, total)
 
 
-_COLUMNS = (
-    "run",
-    "instance",
-    "bytes",
-    "completed",
-    "transfer_s",
-    "acked_s",
-    "goodput_bps",
-    "timeouts",
-    "fast_retransmits",
-    "segments_sent",
-    "retransmits",
-    "cwnd_max_bytes",
-)
+def scenarios(paper: str) -> Path:
+    """The folder of a paper's scenario files."""
+    return Path(__file__).parent / "scenarios" / paper
+
+
+@cache
+def load(scenario: Path) -> Mapping[str, Any]:
+    """A scenario file as TOML."""
+    return tomllib.loads(scenario.read_text(encoding="utf-8"))
 
 
 def _pinned(path: Path, settings: Settings) -> dict[str, Settings]:

@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from headend import _native
 from headend.papers import decoupling, fast, proxies, tuning
-from headend.papers.figure import Study
+from headend.papers.figure import Figure
 from headend.papers.model import FigureResult, StudyResult
 from headend.papers.runner import Runner
 
@@ -24,7 +25,7 @@ class Paper:
     id: str
     title: str
     authors: str
-    figures: Sequence[Study]
+    figures: Sequence[Figure[Any]]
 
 
 PAPERS = {
@@ -39,7 +40,7 @@ class UnknownFigureError(ValueError):
     """No paper and no figure has this name, or more than one has it."""
 
 
-def choose(names: Iterable[str]) -> list[tuple[Paper, list[Study]]]:
+def choose(names: Iterable[str]) -> list[tuple[Paper, list[Figure[Any]]]]:
     """The figures that "tuning", "tuning.fig4" or "fig4" name, in the order of each paper, none twice.
 
     Raises UnknownFigureError, which lists what there is, or between what to choose.
@@ -66,7 +67,7 @@ def choose(names: Iterable[str]) -> list[tuple[Paper, list[Study]]]:
 
 
 def run_figures(
-    paper: Paper, figures: Sequence[Study], runner: Runner, command: str, done: Callable[[FigureResult], None]
+    paper: Paper, figures: Sequence[Figure[Any]], runner: Runner, command: str, done: Callable[[FigureResult], None]
 ) -> StudyResult:
     """Produce these figures; `done` hears of each."""
     started = datetime.datetime.now(datetime.UTC)

@@ -4,59 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headend.papers.claim import Claim, counted, number
-from headend.papers.figure import Curves, Settings, SweepFigure
-from headend.papers.model import Arrow, ArrowKind, FigureResult, Series
+from headend.papers.claim import counted, number
+from headend.papers.figure import Curves, Drawn, Figure, SweepFigure
+from headend.papers.model import Arrow, ArrowKind, Kind, Series
+from headend.papers.runner import Runner, Settings
 from headend.results import Result, Table
-
-if TYPE_CHECKING:
-    from headend.papers.runner import Runner
 
 PACKET_BYTES = 1460
 
 
+Traced = tuple[list[tuple[str, Result]], Curves]
+"""What was traced, by panel, and curves of many runs for the claims."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SequenceFigure:
+class SequenceFigure(Figure[Traced]):
     """When the server sent which packet, a panel for each setting; claims are judged on many runs."""
 
-    id: str
-    title: str
-    caption: str
-    section: str
+    kind: Kind = "sequence"
+    x_label: str = "Time [s]"
+    y_label: str = "Packet"
     scenario: str
     panels: Sequence[tuple[str, Settings]]
     measured: SweepFigure | None = None
-    claims: Sequence[Claim[Curves]] = ()
-    notes: Sequence[str] = ()
 
-    def produce(self, runner: Runner) -> FigureResult:
-        """Trace one run of each panel, measure many for the claims."""
-        shown: list[Series] = []
-        notes = list(self.notes)
-        for panel, settings in self.panels:
-            result = runner.traced(self.scenario, settings, f"{self.id}: {panel}")
-            shown += sent_packets(packets(result), panel)
-            notes.append(f"{panel}: seed {result.seed}, {_outcome(result)}.")
-        curves = runner.curves(self.measured) if self.measured else {}
-        return FigureResult(
-            id=self.id,
-            title=self.title,
-            caption=self.caption,
-            section=self.section,
-            kind="sequence",
-            x_label="Time [s]",
-            y_label="Packet",
-            series=shown,
-            claims=[claim.judge(curves) for claim in self.claims],
-            command=runner.command(self.id),
-            runs=max((len(cell["run"]) for curve in curves.values() for cell in curve.cells), default=1),
-            seed=runner.seed,
-            notes=notes,
+    def runs(self, runner: Runner) -> int:
+        """Those that are measured; a panel shows one."""
+        return self.measured.runs(runner) if self.measured else 1
+
+    def data(self, runner: Runner) -> Traced:
+        """A run of each panel, and what is measured."""
+        shown = [
+            (panel, runner.traced(self.scenario, settings, f"{self.id}: {panel}")) for panel, settings in self.panels
+        ]
+        return shown, self.measured.data(runner) if self.measured else {}
+
+    def show(self, data: Traced) -> Drawn:
+        """The runs that were traced."""
+        return Drawn(
+            [series for panel, result in data[0] for series in sent_packets(result.table("packets"), panel)],
+            notes=[f"{panel}: seed {result.seed}, {_outcome(result)}." for panel, result in data[0]],
         )
 
 
@@ -113,49 +105,27 @@ Exchanges = Mapping[str, tuple[Result, list[Packet]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LadderFigure:
+class LadderFigure(Figure[Exchanges]):
     """Exchanges drawn packet by packet, an arrow each."""
 
-    id: str
-    title: str
-    caption: str
-    section: str
+    kind: Kind = "ladder"
+    y_label: str = "Time [s]"
     panels: Sequence[Panel]
-    claims: Sequence[Claim[Exchanges]] = ()
-    notes: Sequence[str] = ()
 
-    def produce(self, runner: Runner) -> FigureResult:
-        """Trace each panel's exchange."""
-        exchanges: dict[str, tuple[Result, list[Packet]]] = {}
-        arrows: list[Arrow] = []
-        notes = list(self.notes)
+    def data(self, runner: Runner) -> Exchanges:
+        """Each panel's exchange."""
+        exchanges = {}
         for panel in self.panels:
             result = runner.traced(panel.scenario, panel.set, f"{self.id}: {panel.name}")
-            ways = ways_of(packets(result))
-            exchanges[panel.name] = (result, ways)
-            arrows += (_arrow(way, panel) for way in ways if panel.shows(way))
-            notes.append(f"{panel.name}: {_outcome(result)}.")
-        return FigureResult(
-            id=self.id,
-            title=self.title,
-            caption=self.caption,
-            section=self.section,
-            kind="ladder",
-            y_label="Time [s]",
-            ladder=arrows,
-            claims=[claim.judge(exchanges) for claim in self.claims],
-            command=runner.command(self.id),
-            runs=1,
-            seed=runner.seed,
-            notes=notes,
+            exchanges[panel.name] = (result, ways_of(result.table("packets")))
+        return exchanges
+
+    def show(self, data: Exchanges) -> Drawn:
+        """Those of its packets that a panel shows."""
+        return Drawn(
+            ladder=[_arrow(way, panel) for panel in self.panels for way in data[panel.name][1] if panel.shows(way)],
+            notes=[f"{panel.name}: {_outcome(data[panel.name][0])}." for panel in self.panels],
         )
-
-
-def packets(result: Result) -> Table:
-    """The packet table of a traced result."""
-    if result.packets is None:
-        raise ValueError("the result has no packets: it was run without trace=True")
-    return result.packets
 
 
 def sent_packets(table: Table, group: str) -> list[Series]:
@@ -213,7 +183,7 @@ def _arrow(way: Packet, panel: Panel) -> Arrow:
 def _dots(label: str, table: Table, chosen: NDArray[np.bool_], group: str) -> Series:
     time = table["time_s"][chosen].tolist()
     packet = (table["seq"][chosen] / PACKET_BYTES + 1).tolist()
-    return Series(label, time, packet, packet, packet, group, "points")
+    return Series.exact(label, time, packet, group, "points")
 
 
 def _outcome(result: Result) -> str:

@@ -14,9 +14,8 @@ from typing import Literal
 import numpy as np
 
 from headend.papers import reference, rows, stats
-from headend.papers.figure import Cell
 from headend.papers.reference import Row
-from headend.papers.runner import Runner
+from headend.papers.runner import Cell, Runner
 
 MARGIN = 0.05
 """Agreement: within the interval of the difference, plus this share of the reference."""

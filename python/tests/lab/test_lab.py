@@ -89,15 +89,6 @@ def test_few_scenarios_are_no_grid(tmp_path):
     assert page.claims(loaded(tmp_path).rows)[0].verdict == "differs"
 
 
-def test_intervals_hold_the_value_and_stay_within_what_is_possible():
-    sizes = sorted(float(i) for i in range(84))
-    lo, hi = page._median_interval(sizes)
-    assert lo < 41.5 < hi
-    for part, n in ((0, 10), (9, 10), (10, 10)):
-        lo, hi = page._share_interval(part, n)
-        assert 0 <= lo <= 100 * part / n <= hi <= 100
-
-
 def test_the_page_speaks_of_goals_and_hosts_and_not_of_a_paper(tmp_path):
     study = page.study([loaded(tmp_path, kept_up=(True, True, True, False))], **FACTS)
     text = render(study, tmp_path / "out").read_text()

@@ -104,12 +104,6 @@ def test_jain_s_index_is_one_for_equals_and_a_share_for_one_that_has_everything(
     assert fast.jain([9, 0, 0]) == pytest.approx(1 / 3)
 
 
-def test_a_mean_s_interval_is_student_s():
-    mean = fast.Mean.of([1.0, 2.0, 3.0])
-    assert (mean.value, mean.hi - mean.value) == (2.0, pytest.approx(4.30 / 3**0.5))
-    assert fast.Mean.of([5.0]) == fast.Mean(5.0, 5.0, 5.0)
-
-
 def test_what_waits_in_the_queue_does_not_count_the_packet_in_transmission(tmp_path):
     assert loaded(tmp_path, "queue", printed([({ALPHA: "5"}, {})])).waiting == {"5": [pytest.approx(19.6)] * 2}
 

@@ -6,9 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from headend.papers.figure import load
+from headend.papers.runner import Cell, load
 from headend.papers.units import abscissa
 from headend.results import Result, Table
+
+
+def result(columns: Mapping[str, Any], seed: int = 1) -> Result:
+    """Results with these columns of flows, and nothing else."""
+    return Result(Table(columns), Table({"point": np.empty(0, dtype=np.uint64)}), None, None, [], "", seed, {})
+
+
+def cell(x: float, **columns: Any) -> Cell:
+    """A point of a curve with these columns of flows."""
+    return Cell(x, result(columns))
 
 
 class FakeSimulator:
@@ -50,7 +60,7 @@ class FakeSimulator:
         }
         if request["progress"]:
             request["progress"](len(values) * runs, len(values) * runs)
-        return Result(Table(columns), Table({}), None, None, [], "", seed, {})
+        return result(columns, seed)
 
 
 def swept(paper_scenario: Path) -> Mapping[str, Sequence[Any]]:

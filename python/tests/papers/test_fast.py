@@ -2,18 +2,17 @@ import dataclasses
 
 import numpy as np
 import pytest
-from fake import FakeSimulator
+from fake import FakeSimulator, cell
 
 from headend.papers.fast import ablation, ping, throughput, windows
-from headend.papers.figure import Cell, Curve
+from headend.papers.figure import Curve
 from headend.papers.runner import Runner
 
 
 def curve(*rates_mbps):
     """Throughput for alpha = 1, 2, ..."""
     cells = [
-        Cell(alpha, {"goodput_bps": np.array([rate * 1e6]), "run": np.array([0])})
-        for alpha, rate in enumerate(rates_mbps, 1)
+        cell(alpha, goodput_bps=np.array([rate * 1e6]), run=np.array([0])) for alpha, rate in enumerate(rates_mbps, 1)
     ]
     return Curve("", cells)
 
@@ -25,7 +24,7 @@ def test_the_sufficient_alpha_is_the_first_within_a_hundredth_of_the_best():
 
 def test_a_run_is_measured_by_its_flows_together():
     goodput = np.array([1e6, 2e6, 1.5e6, 1.5e6])
-    assert throughput.total_mbps(Cell(1, {"goodput_bps": goodput, "run": np.array([0, 0, 1, 1])})).value == 3.0
+    assert throughput.total_mbps(cell(1, goodput_bps=goodput, run=np.array([0, 0, 1, 1]))).value == 3.0
 
 
 @pytest.mark.parametrize("alpha", [3, 4, 6, 20, 35])
@@ -52,15 +51,15 @@ def test_a_window_that_equation_5_forbids_is_told():
     rest = windows.Rest(6, 32.0, 32.0, 32.0, 2.9, 125.0, 125.0, 104.0)
     inside, outside = rest, dataclasses.replace(rest, alpha=3)
     (claim,) = windows.EQUATION.claims
-    assert claim.judge([inside]).verdict == "reproduced"
-    judged = claim.judge([inside, outside])
+    assert claim.judge(windows.Rests([inside])).verdict == "reproduced"
+    judged = claim.judge(windows.Rests([inside, outside]))
     assert judged.verdict == "differs"
     assert "alpha 3" in judged.reason
 
 
 def test_a_line_without_chance_is_run_once_and_the_others_as_often_as_the_edition_says():
     simulate = FakeSimulator()
-    Runner(paper="fast", edition="quick", simulate=simulate).curves(throughput.FIG4)
+    throughput.FIG4.data(Runner(paper="fast", edition="quick", simulate=simulate))
     assert {call["scenario"]: call["runs"] for call in simulate.calls} == {"simple": 1, "docsis": 10}
 
 

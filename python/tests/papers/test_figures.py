@@ -7,9 +7,9 @@ from fake import FakeSimulator
 
 from headend.papers import reference
 from headend.papers.claim import published
-from headend.papers.figure import SweepFigure, scenarios
+from headend.papers.figure import SweepFigure
 from headend.papers.model import FigureResult, StudyResult
-from headend.papers.runner import Runner
+from headend.papers.runner import Runner, scenarios
 from headend.papers.study import PAPERS, UnknownFigureError, choose, run_figures
 from headend.papers.units import abscissa
 
@@ -48,7 +48,7 @@ def test_every_claim_of_the_file_is_judged_by_exactly_one_figure():
 @pytest.mark.parametrize(("paper", "figure"), ALL_SWEEPS)
 def test_points_without_chance_are_run_once(paper, figure):
     simulate = FakeSimulator()
-    Runner(paper=paper, runs_asked=7, simulate=simulate).curves(figure)
+    figure.data(Runner(paper=paper, runs_asked=7, simulate=simulate))
     for call in simulate.calls:
         ((path, values),) = call["sweep"].items()
         packet = 1460 if "buffer" in path else None
@@ -61,9 +61,9 @@ def test_figures_that_share_a_line_run_it_once():
     simulate = FakeSimulator()
     runner = Runner(paper="tuning", runs_asked=3, simulate=simulate)
     (figure,) = (figure for figure in SWEEPS if figure.id == "fig13")
-    runner.curves(figure)
+    figure.data(runner)
     before = len(simulate.calls)
-    runner.curves(figure)
+    figure.data(runner)
     assert len(simulate.calls) == before
 
 

@@ -1,7 +1,5 @@
 """The media stream of chapter 5."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -16,7 +14,7 @@ def results():
     runner = Runner(paper="decoupling")
     cases = {**media.LINES, **media.BESIDE, media.FRIENDLY: media.GREEDY_STREAM}
     return {
-        (case, greedy): media._run(runner, case, {**settings, **SHORT}, greedy, 2)
+        (case, greedy): media.run(runner, case, {**settings, **SHORT}, greedy, 2)
         for case, settings in cases.items()
         for greedy in media.GREEDY
         if greedy in (1, 4, 16)
@@ -75,8 +73,3 @@ def test_a_panel_has_a_line_for_each_case(results):
     assert [line.label for line in lines] == [*media.LINES] * 2
     assert all(line.x == list(map(float, media.GREEDY)) for line in lines)
     assert lines[0].y[0] == pytest.approx(np.mean(media.on_time(results["circuit", 4])))
-
-
-def test_a_result_without_frames_is_refused(results):
-    with pytest.raises(ValueError, match="no flow of frames"):
-        media.frames(dataclasses.replace(results["circuit", 4], media=None))

@@ -27,7 +27,7 @@ def only(figure: SweepFigure, *keys: str) -> SweepFigure:
     ],
 )
 def test_loss_free_transfers_are_as_fast_as_in_ns_2(figure, key, table, name):
-    (curve,) = Runner(paper="proxies").curves(only(BY_ID[figure], key)).values()
+    (curve,) = only(BY_ID[figure], key).data(Runner(paper="proxies")).values()
     expected = reference.series(table, name, name)
     common = [x for x in expected.x if x in curve.x]
     assert len(common) >= 3, "curves have points in common"

@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
-from fake import FakeSimulator
+from fake import FakeSimulator, result
 
 from headend.papers import reference, rows, validate
-from headend.papers.figure import Cell
-from headend.papers.runner import Runner
+from headend.papers.runner import Cell, Runner
 
 
 def row(fig: str, series: str, x: float, sim: str = "ns2") -> reference.Row:
@@ -22,7 +21,7 @@ def cell(goodput_mbps: np.ndarray, seconds: float, sent: int) -> Cell:
         "timeouts": np.zeros(runs),
         "completed": np.ones(runs),
     }
-    return Cell(0.0, columns)
+    return Cell(0.0, result(columns))
 
 
 LOSS_FREE = row("p1_fig04", "8KB delack=1 iw=1", 0.0)

@@ -1,5 +1,7 @@
 """S.-Y. Wang, "Decoupling Control From Data for TCP Congestion Control", PhD thesis, 1999."""
 
+from typing import Any
+
 from headend.papers.decoupling import (
     equations,
     friendly,
@@ -14,12 +16,12 @@ from headend.papers.decoupling import (
     trunks,
     web,
 )
-from headend.papers.figure import Study
+from headend.papers.figure import Figure
 
 TITLE = "Decoupling Control From Data for TCP Congestion Control"
 PAPER = "S.-Y. Wang, PhD thesis, Harvard University, 1999"
 
-FIGURES: tuple[Study, ...] = (
+FIGURES: tuple[Figure[Any], ...] = (
     trunks.OVERHEAD,
     *implementations.FIGURES,
     trunks.TT1A,

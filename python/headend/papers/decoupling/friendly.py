@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headend.papers import stats
 from headend.papers.claim import Claim, Range, criterion
-from headend.papers.model import Criterion, FigureResult
+from headend.papers.figure import CaseFigure, markdown
+from headend.papers.model import Criterion
+from headend.papers.runner import Runner
 from headend.results import Result
-
-if TYPE_CHECKING:
-    from headend.papers.runner import Runner
 
 HEADER = 52
 NUMBERS = (1, 2, 4)
@@ -49,14 +48,11 @@ Contests = Mapping[tuple[str, int], Contest]
 
 def contest(result: Result, seconds: int) -> Contest:
     """Works it out."""
-    flows, circuit = result.flows, result.circuits
-    if circuit is None:
-        raise ValueError("the scenario has no circuit")
+    flows, circuit = result.flows, result.table("circuits")
     link = result.links.where(link="core", direction="r->f")
     reno, user = flows.where(flow="reno"), flows.where(flow="user")
-    run = reno["run"].astype(np.int64)
     own = user["throughput_bps"] * seconds / 8 + HEADER * circuit["headers"]
-    theirs = np.bincount(run, weights=reno["throughput_bps"] * seconds / 8)
+    theirs = reno.by_run(reno["throughput_bps"] * seconds / 8)
     segments = reno["segments_sent"].sum()
     unmarked = link["dropped"].sum() - link["dropped_headers"].sum() - link["dropped_user"].sum()
     return Contest(
@@ -85,13 +81,45 @@ def _reason(_: Contests, criteria: Sequence[Criterion]) -> str:
     return f"Outside: {'; '.join(wrong)}. A share of a run has chance in it: the fewer TCPs, the rarer their losses."
 
 
-@dataclass(frozen=True, slots=True)
-class Friendly:
-    """The table of queues and numbers of TCPs."""
+def run(runner: Runner, label: str, queue: str, n: int, runs: int) -> Contest:
+    """One queue with n against n."""
+    # The fewer they are, the rarer their losses, and the longer it takes until chance evens out.
+    seconds = 400 // n
+    settings = {
+        "links.core.queue": QUEUES[queue],
+        "circuits.circuit.controls": n,
+        "flows.reno.count": n,
+        "duration": f"{seconds}s",
+    }
+    return contest(runner.tables("friendly", settings, f"{label}: {queue}, n = {n}", runs), seconds)
 
-    id: str = "friendly"
-    title: str = "A circuit among other TCPs"
-    claims: tuple[Claim[Contests], ...] = (
+
+_HEAD = "| queue | n | share | least | most | headers lost | Reno's segments lost | users' packets lost | link busy |"
+
+
+def _table(contests: Contests) -> str:
+    rows = []
+    for (queue, n), one in contests.items():
+        losses = " | ".join(f"{100 * loss:.2f}%" for loss in (one.header_loss, one.reno_loss, one.user_loss))
+        rows.append(
+            f"| {queue} | {n} | {one.share.mean():.3f} | {one.share.min():.3f} | {one.share.max():.3f} | {losses} "
+            f"| {100 * one.busy:.0f}% |"
+        )
+    return markdown(_HEAD, rows)
+
+
+FRIENDLY: CaseFigure[Contests] = CaseFigure(
+    id="friendly",
+    title="A circuit among other TCPs",
+    caption="What a circuit of n control TCPs gets, headers included, of what it and n Reno TCPs get of a "
+    "link of 10 Mbit/s with a round trip of 42 ms.",
+    section="3.9",
+    kind="table",
+    run=lambda runner, label, runs: {
+        (queue, n): run(runner, label, queue, n, runs) for queue in QUEUES for n in NUMBERS
+    },
+    draw=_table,
+    claims=[
         Claim(
             id="decoupling.friendly",
             measure=_measure,
@@ -99,62 +127,14 @@ class Friendly:
             tolerance="Within a tenth of half, the mean over seeds and each seed, where headers are dropped first "
             "and through RED of either kind. The other queues stand beside, with the losses that say why they are "
             "uneven.",
-        ),
-    )
-    runs_quick: int = 5
-    runs_full: int = 20
-
-    def produce(self, runner: Runner) -> FigureResult:
-        """Runs each queue with each number of TCPs."""
-        runs = runner.runs_asked or (self.runs_quick if runner.edition == "quick" else self.runs_full)
-        contests = {(queue, n): self.run(runner, queue, n, runs) for queue in QUEUES for n in NUMBERS}
-        lines = [
-            "| queue | n | share | least | most | headers lost | Reno's segments lost | users' packets lost | link "
-            "busy |",
-            "|---|---|---|---|---|---|---|---|---|",
-        ]
-        for (queue, n), one in contests.items():
-            losses = " | ".join(f"{100 * loss:.2f}%" for loss in (one.header_loss, one.reno_loss, one.user_loss))
-            lines.append(
-                f"| {queue} | {n} | {one.share.mean():.3f} | {one.share.min():.3f} | {one.share.max():.3f} | {losses} "
-                f"| {100 * one.busy:.0f}% |"
-            )
-        return FigureResult(
-            id=self.id,
-            title=self.title,
-            caption="What a circuit of n control TCPs gets, headers included, of what it and n Reno TCPs get of a "
-            "link of 10 Mbit/s with a round trip of 42 ms.",
-            section="3.9",
-            kind="table",
-            x_label="",
-            y_label="",
-            text="\n".join(lines) + "\n",
-            claims=[claim.judge(contests) for claim in self.claims],
-            command=runner.command(self.id),
-            runs=runs,
-            seed=runner.seed,
-            notes=[
-                "A TCP's share falls with the root of what it loses, so who loses more headers than Reno segments "
-                "gets less.",
-                "RED that counts packets: half of a circuit's packets are headers, so the queue is longer in "
-                "packets when much of what waits is the circuit's, and it meets a few more drops. RED that counts "
-                "bytes does not see them.",
-                "Drop-tail: a header comes right behind its data. In packets it finds that they took the last "
-                "place; in bytes it finds room where they do not.",
-            ],
         )
-
-    def run(self, runner: Runner, queue: str, n: int, runs: int) -> Contest:
-        """One queue with n against n."""
-        # The fewer they are, the rarer their losses, and the longer it takes until chance evens out.
-        seconds = 400 // n
-        settings = {
-            "links.core.queue": QUEUES[queue],
-            "circuits.circuit.controls": n,
-            "flows.reno.count": n,
-            "duration": f"{seconds}s",
-        }
-        return contest(runner.tables("friendly", settings, f"{self.id}: {queue}, n = {n}", runs), seconds)
-
-
-FRIENDLY = Friendly()
+    ],
+    notes=[
+        "A TCP's share falls with the root of what it loses, so who loses more headers than Reno segments gets less.",
+        "RED that counts packets: half of a circuit's packets are headers, so the queue is longer in "
+        "packets when much of what waits is the circuit's, and it meets a few more drops. RED that counts "
+        "bytes does not see them.",
+        "Drop-tail: a header comes right behind its data. In packets it finds that they took the last "
+        "place; in bytes it finds room where they do not.",
+    ],
+)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,10 @@ from numpy.typing import NDArray
 from headend.papers import stats
 from headend.papers.claim import Claim, at_most, criterion, exactly, less_than, more_than, number
 from headend.papers.decoupling.protection import seconds
-from headend.papers.decoupling.trunks import circuits
-from headend.papers.figure import load, scenarios
-from headend.papers.model import Criterion, FigureResult, Kind, Series
+from headend.papers.figure import CaseFigure, markdown
+from headend.papers.model import Criterion, Series
+from headend.papers.runner import load, scenarios
 from headend.results import Result
-
-if TYPE_CHECKING:
-    from headend.papers.runner import Runner
 
 SCENARIO = "implementations"
 STREAM, ENCAPSULATION, DECOUPLING = IMPLEMENTATIONS = ("byte-stream", "encapsulation", "decoupling")
@@ -78,32 +75,32 @@ Results = Mapping[Case, Result]
 
 def overhead(result: Result) -> Column:
     """Bytes that the trunk's ends sent, of users' bytes that it took from its queue, less those [%]."""
-    table = circuits(result)
+    table = result.table("circuits")
     sent = table["sent_bytes"] + table["answered_bytes"]
     return np.asarray(100 * (sent / table["controlled_bytes"] - 1))
 
 
 def reordered(result: Result) -> Column:
     """Of users' packets that came through, those that one overtook that had entered later [%]."""
-    table = circuits(result)
+    table = result.table("circuits")
     return np.asarray(100 * table["reordered"] / table["passed"])
 
 
 def fragmented(result: Result) -> Column:
     """Of the segments that held users' packets, those that left in fragments [%]."""
-    table = circuits(result)
+    table = result.table("circuits")
     return np.asarray(100 * table["fragmented"] / table["headers"])
 
 
 def again(result: Result) -> Column:
     """Of the segments that held users' packets, those that were repetitions [%]."""
-    table = circuits(result)
+    table = result.table("circuits")
     return np.asarray(100 * table["header_retransmits"] / table["headers"])
 
 
 def milliseconds(column: str) -> Measure:
     """A column of delays [ms]."""
-    return lambda result: np.asarray(1e3 * circuits(result)[column])
+    return lambda result: np.asarray(1e3 * result.table("circuits")[column])
 
 
 MEAN, LATE, LARGEST = (milliseconds(f"carried_{which}_s") for which in ("mean", "p95", "max"))
@@ -117,7 +114,7 @@ def dropped(result: Result) -> Column:
 
 def users_mbps(result: Result) -> Column:
     """What users received through the trunk [Mbit/s]."""
-    return np.asarray(8e-6 * circuits(result)["passed_bytes"] / seconds(result))
+    return np.asarray(8e-6 * result.table("circuits")["passed_bytes"] / seconds(result))
 
 
 def _lines(
@@ -127,9 +124,7 @@ def _lines(
     for group, measure in panels.items():
         for implementation in IMPLEMENTATIONS:
             points = [stats.mean(measure(results[cases(implementation, x)])) for x in xs]
-            lo, hi = [point.lo for point in points], [point.hi for point in points]
-            values = [point.value for point in points]
-            shown.append(Series(implementation, [float(x) for x in xs], values, lo, hi, group))
+            shown.append(Series.of(implementation, [float(x) for x in xs], points, group))
     return shown
 
 
@@ -153,7 +148,7 @@ _COLUMNS: Mapping[str, tuple[Measure, str]] = {
 
 def _table(results: Results) -> str:
     heads = ["trunk", "router", "its TCP", *_COLUMNS]
-    rows = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    rows = []
     for case, result in results.items():
         cells = [
             case.implementation,
@@ -161,55 +156,21 @@ def _table(results: Results) -> str:
             case.tcp,
             *(f"{measure(result).mean():{form}}" for measure, form in _COLUMNS.values()),
         ]
-        rows.append("| " + " | ".join(cells) + " |")
-    return "\n".join(rows) + "\n"
+        rows.append(f"| {' | '.join(cells)} |")
+    return markdown(f"| {' | '.join(heads)} |", rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+def _comparison(cases: Sequence[Case], runs_quick: int = 3, runs_full: int = 20, **rest: Any) -> CaseFigure[Results]:
     """Trunks of all implementations, under some conditions."""
-
-    id: str
-    title: str
-    caption: str
-    cases: Sequence[Case]
-    show: Callable[[Results], list[Series] | str]
-    x_label: str = ""
-    y_label: str = ""
-    claims: Sequence[Claim[Results]]
-    notes: Sequence[str] = field(default_factory=list)
-    section: str = "3.4"
-    runs_quick: int = 3
-    runs_full: int = 20
-
-    def produce(self, runner: Runner) -> FigureResult:
-        """Simulate each case, show them, judge the claims."""
-        runs = runner.runs_asked or (self.runs_quick if runner.edition == "quick" else self.runs_full)
-        results = {case: run(runner, case, runs) for case in self.cases}
-        shown = self.show(results)
-        kind: Kind = "table" if isinstance(shown, str) else "lines"
-        return FigureResult(
-            id=self.id,
-            title=self.title,
-            caption=self.caption,
-            section=self.section,
-            kind=kind,
-            x_label=self.x_label,
-            y_label=self.y_label,
-            series=[] if isinstance(shown, str) else shown,
-            text=shown if isinstance(shown, str) else "",
-            claims=[claim.judge(results) for claim in self.claims],
-            command=runner.command(self.id),
-            runs=runs,
-            seed=runner.seed,
-            notes=list(self.notes),
-        )
-
-
-def run(runner: Runner, case: Case, runs: int) -> Result:
-    """A case, run once for all figures that have it."""
-    label = f"implementations: {case.implementation}"
-    return runner.once((SCENARIO, case, runs), lambda: runner.tables(case.scenario(), {}, label, runs))
+    return CaseFigure(
+        section="3.4",
+        run=lambda runner, _, runs: {
+            case: runner.shared(case.scenario(), {}, f"implementations: {case.implementation}", runs) for case in cases
+        },
+        runs_quick=runs_quick,
+        runs_full=runs_full,
+        **rest,
+    )
 
 
 def _times(results: Results, measure: Measure, above: Case, below: Case) -> stats.Estimate:
@@ -314,13 +275,15 @@ _ABOUT = [
     "the trunk at its other end.",
 ]
 
-BESIDE = Comparison(
+BESIDE_CASES = [Case(implementation, greedy) for implementation in IMPLEMENTATIONS for greedy in GREEDY] + [
+    Case(DECOUPLING, greedy, header_drop=True) for greedy in GREEDY
+]
+BESIDE = _comparison(
     id="implementations",
     title="Three implementations of a trunk beside greedy TCPs",
     caption="What users' packets meet in a trunk whose TCP has SACK, with a drop-tail router.",
-    cases=[Case(implementation, greedy) for implementation in IMPLEMENTATIONS for greedy in GREEDY]
-    + [Case(DECOUPLING, greedy, header_drop=True) for greedy in GREEDY],
-    show=lambda results: _lines(
+    cases=BESIDE_CASES,
+    draw=lambda results: _lines(
         results, Case, GREEDY, {"(a) mean time in the trunk [ms]": MEAN, "(b) packets overtaken [%]": reordered}
     ),
     x_label="Greedy TCPs",
@@ -348,12 +311,13 @@ BESIDE = Comparison(
     notes=_ABOUT,
 )
 
-LENGTHS = Comparison(
+LENGTHS_CASES = [_sized(implementation, size) for implementation in IMPLEMENTATIONS for size in SIZES]
+LENGTHS = _comparison(
     id="implementations-sizes",
     title="What a trunk adds to packets of each length",
     caption="One trunk alone, its users send more than it carries: overhead, and packets that leave in fragments.",
-    cases=[_sized(implementation, size) for implementation in IMPLEMENTATIONS for size in SIZES],
-    show=lambda results: _lines(
+    cases=LENGTHS_CASES,
+    draw=lambda results: _lines(
         results, _sized, SIZES, {"(a) overhead [%]": overhead, "(b) in fragments [%]": fragmented}
     ),
     x_label="Length of users' packets [B]",
@@ -377,18 +341,19 @@ LENGTHS = Comparison(
     runs_full=5,
 )
 
-TABLE = Comparison(
+TABLE_CASES = [
+    Case(implementation, header_drop=header_drop, tcp=tcp)
+    for tcp in TRUNK_TCPS
+    for header_drop in (False, True)
+    for implementation in IMPLEMENTATIONS
+]
+TABLE = _comparison(
     id="implementations-table",
     title="Three implementations of a trunk",
     caption=f"Beside {TABLE_GREEDY} greedy TCPs, through both kinds of routers, with three TCPs.",
-    cases=[
-        Case(implementation, header_drop=header_drop, tcp=tcp)
-        for tcp in TRUNK_TCPS
-        for header_drop in (False, True)
-        for implementation in IMPLEMENTATIONS
-    ],
-    show=_table,
-    claims=[],
+    cases=TABLE_CASES,
+    kind="table",
+    draw=_table,
     notes=[
         *_ABOUT,
         "Not in it: the copies of packets that the byte stream's processes make. A simulated router takes no time.",

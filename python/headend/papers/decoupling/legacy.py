@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from headend.papers import stats
 from headend.papers.claim import Claim, Range, about, criterion, less_than, more_than
 from headend.papers.decoupling import ring, trunks
-from headend.papers.decoupling.migration import Plot, said
+from headend.papers.decoupling.migration import said
 from headend.papers.decoupling.protection import (
     LEGACY,
     TESTBED,
@@ -25,13 +24,11 @@ from headend.papers.decoupling.protection import (
     delays_of_runs,
     small_kbytes,
 )
-from headend.papers.figure import load, scenarios
+from headend.papers.figure import CaseFigure
 from headend.papers.model import Criterion, Series
+from headend.papers.runner import Runner, load, scenarios
 from headend.papers.stats import Estimate
 from headend.results import Result
-
-if TYPE_CHECKING:
-    from headend.papers.runner import Runner
 
 RED = ("RED", "RED, counts bytes")
 FIFO = ("FIFO, 50 packets", "FIFO, 75 KB")
@@ -62,7 +59,7 @@ def _run_legacy(runner: Runner, label: str, runs: int) -> Legacy:
 
 def header_loss(result: Result, trunk: str) -> NDArray[np.float64]:
     """Which part of a trunk's headers it sent again, in each run."""
-    own = trunks.circuits(result).where(circuit=trunk)
+    own = result.table("circuits").where(circuit=trunk)
     return np.asarray(own["header_retransmits"] / own["headers"])
 
 
@@ -123,7 +120,7 @@ _LEGACY_TOLERANCE = (
     "packets are lost, the one property that it excepts."
 )
 
-LEGACY_SHARES: Plot[Legacy] = Plot(
+LEGACY_SHARES: CaseFigure[Legacy] = CaseFigure(
     id="legacy",
     title="Trunks through routers that do not know headers",
     caption="TT1 (a) as in Figure 12, with a router of another kind.",

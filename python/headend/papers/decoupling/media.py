@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headend.papers import stats
 from headend.papers.claim import Claim, Range, criterion, exactly, more_than, number
-from headend.papers.figure import Settings
-from headend.papers.model import Criterion, FigureResult, Kind, Series
+from headend.papers.figure import CaseFigure, markdown
+from headend.papers.model import Criterion, Series
+from headend.papers.runner import Runner, Settings
 from headend.papers.stats import Estimate
 from headend.results import Result, Table
-
-if TYPE_CHECKING:
-    from headend.papers.runner import Runner
 
 SCENARIO = "media"
 GREEDY = (1, 2, 4, 8, 16)
@@ -51,9 +48,7 @@ Results = Mapping[tuple[str, int], Result]
 
 def frames(result: Result) -> Table:
     """What became of the stream's frames, a row for each run."""
-    if result.media is None:
-        raise ValueError("the scenario has no flow of frames")
-    return result.media
+    return result.table("media")
 
 
 def on_time(result: Result) -> NDArray[np.float64]:
@@ -63,11 +58,9 @@ def on_time(result: Result) -> NDArray[np.float64]:
 
 def share(result: Result) -> NDArray[np.float64]:
     """The stream's throughput, of that of a greedy TCP, in each run [%]."""
-    flows = result.flows
-    greedy = flows["flow"] == "greedy"
-    run = flows["run"][greedy].astype(np.int64)
-    each = np.bincount(run, weights=flows["throughput_bps"][greedy]) / np.bincount(run)
-    return np.asarray(100 * flows.where(flow="stream")["throughput_bps"] / each)
+    greedy = result.flows.where(flow="greedy")
+    each = greedy.by_run(greedy["throughput_bps"]) / greedy.by_run(np.ones(greedy.rows))
+    return np.asarray(100 * result.flows.where(flow="stream")["throughput_bps"] / each)
 
 
 def dropped(result: Result) -> NDArray[np.float64]:
@@ -75,10 +68,9 @@ def dropped(result: Result) -> NDArray[np.float64]:
     return np.asarray(result.links.where(link="core", direction="r1->r2")["dropped_user"].astype(float))
 
 
-def _run(runner: Runner, case: str, settings: Settings, greedy: int, runs: int) -> Result:
-    chosen = {**settings, "flows.greedy.count": greedy}
-    key = (SCENARIO, repr(sorted(chosen.items())), runs)
-    return runner.once(key, lambda: runner.tables(SCENARIO, chosen, f"media: {case}, {greedy} TCPs", runs))
+def run(runner: Runner, case: str, settings: Settings, greedy: int, runs: int) -> Result:
+    """The stream beside so many greedy TCPs."""
+    return runner.shared(SCENARIO, {**settings, "flows.greedy.count": greedy}, f"media: {case}, {greedy} TCPs", runs)
 
 
 def _lines(results: Results) -> list[Series]:
@@ -90,16 +82,7 @@ def _lines(results: Results) -> list[Series]:
     for group, measure in panels:
         for case in LINES:
             points = [stats.mean(measure(results[case, greedy])) for greedy in GREEDY]
-            shown.append(
-                Series(
-                    case,
-                    [float(greedy) for greedy in GREEDY],
-                    [point.value for point in points],
-                    [point.lo for point in points],
-                    [point.hi for point in points],
-                    group,
-                )
-            )
+            shown.append(Series.of(case, [float(greedy) for greedy in GREEDY], points, group))
     return shown
 
 
@@ -131,52 +114,21 @@ def _row(result: Result) -> str:
 
 
 def _table(results: Results) -> str:
-    rows = [_HEAD, "|" + "---|" * (_HEAD.count("|") - 1)]
-    rows += [f"| {case} | {_row(results[case, TABLE_GREEDY])} |" for case in (*LINES, *BESIDE)]
-    return "\n".join(rows) + "\n"
+    return markdown(_HEAD, [f"| {case} | {_row(results[case, TABLE_GREEDY])} |" for case in (*LINES, *BESIDE)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MediaFigure:
+def _media(cases: Mapping[str, Settings], greedy: Sequence[int], **rest: Any) -> CaseFigure[Results]:
     """The stream in several cases, each with several numbers of greedy TCPs."""
-
-    id: str
-    title: str
-    caption: str
-    cases: Mapping[str, Settings]
-    greedy: Sequence[int]
-    kind: Kind
-    claims: Sequence[Claim[Results]]
-    notes: Sequence[str] = field(default_factory=list)
-    section: str = "5.4"
-    runs_quick: int = 3
-    runs_full: int = 20
-
-    def produce(self, runner: Runner) -> FigureResult:
-        """Simulate each case with each number of TCPs, show them, judge the claims."""
-        runs = runner.runs_asked or (self.runs_quick if runner.edition == "quick" else self.runs_full)
-        results = {
-            (case, greedy): _run(runner, case, settings, greedy, runs)
-            for case, settings in self.cases.items()
-            for greedy in self.greedy
-        }
-        drawn = self.kind == "lines"
-        return FigureResult(
-            id=self.id,
-            title=self.title,
-            caption=self.caption,
-            section=self.section,
-            kind=self.kind,
-            x_label="Greedy TCPs" if drawn else "",
-            y_label="Per cent" if drawn else "",
-            series=_lines(results) if drawn else [],
-            text="" if drawn else _table(results),
-            claims=[claim.judge(results) for claim in self.claims],
-            command=runner.command(self.id),
-            runs=runs,
-            seed=runner.seed,
-            notes=list(self.notes),
-        )
+    return CaseFigure(
+        section="5.4",
+        run=lambda runner, _, runs: {
+            (case, count): run(runner, case, settings, count, runs)
+            for case, settings in cases.items()
+            for count in greedy
+        },
+        runs_quick=3,
+        **rest,
+    )
 
 
 FRIENDLY = "circuit with more to send than it may"
@@ -246,13 +198,15 @@ def _reason(_: Results, criteria: Sequence[Criterion]) -> str:
     return "; ".join(f"{c.what} {number(c.measured, c.unit)}" for c in criteria if not c.holds) + "."
 
 
-MEDIA = MediaFigure(
+MEDIA = _media(
     id="media",
     title="A media stream against greedy TCPs",
     caption="Frames that are whole within 200 ms, and the stream's throughput beside that of a greedy TCP.",
     cases={**LINES, FRIENDLY: GREEDY_STREAM},
     greedy=GREEDY,
-    kind="lines",
+    x_label="Greedy TCPs",
+    y_label="Per cent",
+    draw=_lines,
     claims=[
         Claim(
             id="decoupling.s5_4.friendly",
@@ -282,14 +236,14 @@ MEDIA = MediaFigure(
     ],
 )
 
-TABLE = MediaFigure(
+TABLE = _media(
     id="media-frames",
     title="What becomes of a stream's frames",
     caption="Beside four greedy TCPs: per cent of the frames made, delays of those that came whole.",
     cases={**LINES, **BESIDE},
     greedy=(TABLE_GREEDY,),
     kind="table",
-    claims=[],
+    draw=_table,
     notes=[
         "Stale sent: something of the frame left its host after the deadline. Taken back: withdrawn or replaced when "
         "stale, or skipped for want of room.",

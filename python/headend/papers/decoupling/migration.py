@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,63 +16,17 @@ from headend.papers.decoupling.protection import (
     Results,
     Scenario,
 )
-from headend.papers.figure import load, scenarios
-from headend.papers.model import Criterion, FigureResult, Series, Style
+from headend.papers.figure import CaseFigure
+from headend.papers.model import Criterion, Series, Style
+from headend.papers.runner import Runner, load, scenarios
 from headend.papers.stats import Estimate
 from headend.results import Result
-
-if TYPE_CHECKING:
-    from headend.papers.runner import Runner
-
-Data = TypeVar("Data")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plot(Generic[Data]):
-    """Curves of what some cases yield."""
-
-    id: str
-    title: str
-    caption: str
-    section: str
-    x_label: str
-    y_label: str
-    run: Callable[[Runner, str, int], Data]
-    """Each case so many times, under this label."""
-    draw: Callable[[Data], list[Series]]
-    claims: Sequence[Claim[Data]]
-    notes: Sequence[str]
-    y_log: bool = False
-    runs_quick: int = 5
-    runs_full: int = 20
-
-    def produce(self, runner: Runner) -> FigureResult:
-        """Simulate each case, draw, judge the claims."""
-        runs = runner.runs_asked or (self.runs_quick if runner.edition == "quick" else self.runs_full)
-        data = self.run(runner, self.id, runs)
-        return FigureResult(
-            id=self.id,
-            title=self.title,
-            caption=self.caption,
-            section=self.section,
-            kind="lines",
-            x_label=self.x_label,
-            y_label=self.y_label,
-            y_log=self.y_log,
-            series=self.draw(data),
-            claims=[claim.judge(data) for claim in self.claims],
-            command=runner.command(self.id),
-            runs=runs,
-            seed=runner.seed,
-            notes=list(self.notes),
-        )
 
 
 def curve(label: str, points: Mapping[int, Estimate], style: Style = "line") -> Series:
     """Estimates by abscissa."""
     x = sorted(points)
-    y, lo, hi = ([getattr(points[at], part) for at in x] for part in ("value", "lo", "hi"))
-    return Series(label, [float(at) for at in x], y, lo, hi, "", style)
+    return Series.of(label, [float(at) for at in x], [points[at] for at in x], style=style)
 
 
 # ---- 3.8.2
@@ -102,11 +55,9 @@ def public_scenario(case: str) -> Scenario:
 
 def over_fair(result: Result, site: str) -> NDArray[np.float64]:
     """What a site gets, of a third of what all three get, in each run."""
-    flows = result.flows
-    run = flows["run"].astype(np.int64)
-    own = flows["flow"] == site
-    total = np.bincount(run, weights=flows["throughput_bps"])
-    return np.asarray(np.bincount(run[own], weights=flows["throughput_bps"][own]) / (total / len(SITES)))
+    own = result.flows.where(flow=site)
+    total = result.flows.by_run(result.flows["throughput_bps"])
+    return np.asarray(own.by_run(own["throughput_bps"]) / (total / len(SITES)))
 
 
 def _run_public(runner: Runner, label: str, runs: int) -> Results:
@@ -160,7 +111,7 @@ def said(criteria: Sequence[Criterion]) -> str:
     return "; ".join(f"{c.what} {number(c.measured, c.unit)}" for c in criteria if c.judged and not c.holds) + "."
 
 
-PUBLIC: Plot[Results] = Plot(
+PUBLIC: CaseFigure[Results] = CaseFigure(
     id="public",
     title="A site that adopts trunks before the others do",
     caption="What a site with ten greedy TCPs gets, of a third of the link, by the VMSS of the public trunks "
@@ -244,7 +195,7 @@ def _measure_mixed(contests: Mixed) -> list[Criterion]:
     return criteria
 
 
-MIXED: Plot[Mixed] = Plot(
+MIXED: CaseFigure[Mixed] = CaseFigure(
     id="mixed",
     title="TCPs among control TCPs",
     caption=f"What a Reno TCP outside of trunks gets, over what each of {CONTROLS} control TCPs gets, by the number of "

@@ -27,14 +27,16 @@ from headend.papers.decoupling.sockets import (
     Panel,
     Results,
     SocketFigure,
+    SocketTable,
     bits,
     kbytes,
     link_bound,
     round_trip,
     through,
 )
-from headend.papers.figure import Settings
+from headend.papers.figure import markdown
 from headend.papers.model import Criterion
+from headend.papers.runner import Settings
 from headend.results import Result
 
 LOSSES = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -197,21 +199,20 @@ def each_kbytes(result: Result, flow: str) -> NDArray[np.float64]:
 
 
 def _shares(results: Results) -> str:
-    rows = [_SHARES_HEAD, "|" + "---|" * (_SHARES_HEAD.count("|") - 1)]
+    rows = []
     for (_, line, _), result in results.items():
         link = result.links.where(link="ef", direction="e->f")
         goodput = (f"{each_kbytes(result, flow).mean():.0f}" for flow in ("first", "second"))
         dropped = (f"{link[f'dropped_{what}'].mean():.0f}" for what in ("headers", "user"))
         rows.append(f"| {' | '.join((line, *goodput, *dropped))} |")
-    return "\n".join(rows) + "\n"
+    return markdown(_SHARES_HEAD, rows)
 
 
-RS_SHARES = SocketFigure(
+RS_SHARES = SocketTable(
     id="rs-shares",
     title="Who gets what of a full link when headers are protected",
     caption="Two sockets, round trip 10 ms, nothing damaged: the router alone drops.",
     section="4.9",
-    x_label="",
     panels=[Panel(points={10.0: {**bits(0), **round_trip(10)}}, lines=SHARES, bounds={})],
     table=_shares,
     notes=[

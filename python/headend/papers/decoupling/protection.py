@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headend.papers import stats
-from headend.papers.claim import Claim, Range, criterion, less_than, more_than
-from headend.papers.figure import load, scenarios
-from headend.papers.model import Criterion, FigureResult
+from headend.papers.claim import Range, criterion, less_than, more_than
+from headend.papers.figure import Drawn, Figure, markdown
+from headend.papers.model import Criterion, Kind
+from headend.papers.runner import Runner, load, scenarios
 from headend.papers.stats import Estimate
 from headend.results import Result
-
-if TYPE_CHECKING:
-    from headend.papers.runner import Runner
 
 SMALL_FILE = 8_000
 """Bytes of the transfers whose delays the tables show."""
@@ -116,53 +113,39 @@ Delays = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProtectionTable:
+class ProtectionTable(Figure[Results]):
     """A table of the sections: a row for each case."""
 
-    id: str
-    title: str
-    caption: str
+    section: str = "3.7.3"
+    kind: Kind = "table"
     cases: Sequence[Case]
     row: Callable[[Result], str]
     head: str
-    claims: Sequence[Claim[Results]] = ()
-    published: Mapping[str, str] | None = None
+    published: Mapping[str, str] = field(default_factory=dict)
     """Rows of the thesis by the case that they follow."""
-    notes: Sequence[str] = ()
-    section: str = "3.7.3"
     runs_quick: int = 3
     runs_full: int = 10
 
-    def produce(self, runner: Runner) -> FigureResult:
-        """Simulate each case, fill the table, judge the claims."""
-        runs = runner.runs_asked or (self.runs_quick if runner.edition == "quick" else self.runs_full)
-        results = {case.name: self.run(runner, case, runs) for case in self.cases}
-        lines = [self.head, "|".join(["", *["---"] * (self.head.count("|") - 1), ""])]
-        for name, result in results.items():
-            lines.append(f"| {name} | {self.row(result)} |")
-            if self.published and name in self.published:
-                lines.append(f"| {name}, published | {self.published[name]} |")
-        return FigureResult(
-            id=self.id,
-            title=self.title,
-            caption=self.caption,
-            section=self.section,
-            kind="table",
-            x_label="",
-            y_label="",
-            text="\n".join(lines) + "\n",
-            claims=[claim.judge(results) for claim in self.claims],
-            command=runner.command(self.id),
-            runs=runs,
-            seed=runner.seed,
-            notes=list(self.notes),
-        )
+    def runs(self, runner: Runner) -> int:
+        """As asked, or as the edition says."""
+        return runner.runs(self.runs_quick, self.runs_full)
+
+    def data(self, runner: Runner) -> Results:
+        """Each case."""
+        return {case.name: self.run(runner, case, self.runs(runner)) for case in self.cases}
+
+    def show(self, data: Results) -> Drawn:
+        """A row for each, above what the thesis has."""
+        rows = []
+        for name, result in data.items():
+            rows.append(f"| {name} | {self.row(result)} |")
+            if name in self.published:
+                rows.append(f"| {name}, published | {self.published[name]} |")
+        return Drawn(text=markdown(self.head, rows))
 
     def run(self, runner: Runner, case: Case, runs: int) -> Result:
         """A case, run once for all tables that have it."""
-        label = f"{self.id}: {case.name}"
-        key = (dataclasses.replace(case, name=""), runs)
-        return runner.once(key, lambda: runner.tables(case.scenario(), {}, label, runs))
+        return runner.shared(case.scenario(), {}, f"{self.id}: {case.name}", runs)
 
 
 def seconds(result: Result) -> float:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +12,11 @@ from numpy.typing import NDArray
 from headend.papers import stats
 from headend.papers.claim import Claim, Range, about, at_most, criterion, more_than, number
 from headend.papers.decoupling.equations import packet_error_rate, throughput, window
-from headend.papers.figure import Settings, load, scenarios
-from headend.papers.model import Criterion, FigureResult, Series
+from headend.papers.figure import Drawn, Figure
+from headend.papers.model import Criterion, Kind, Series
+from headend.papers.runner import Runner, Settings, load, scenarios
 from headend.papers.stats import Estimate
 from headend.results import Result
-
-if TYPE_CHECKING:
-    from headend.papers.runner import Runner
 
 SCENARIO = "rs"
 LINK_KBYTES = 1200.0
@@ -93,8 +90,7 @@ def window_bound(ber: float, rtt_ms: float, connections: int) -> float:
 
 def kbytes(result: Result) -> NDArray[np.float64]:
     """Goodput of all connections together, in each run [KB/s]."""
-    run = result.flows["run"].astype(np.int64)
-    return np.asarray(np.bincount(run, weights=result.flows["goodput_bps"]) / 8e3)
+    return np.asarray(result.flows.by_run(result.flows["goodput_bps"]) / 8e3)
 
 
 def utilisation(result: Result) -> NDArray[np.float64]:
@@ -134,44 +130,25 @@ Results = Mapping[tuple[str, str, float], Result]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SocketFigure:
+class SocketFigure(Figure[Results]):
     """Goodput of the two connections together."""
 
-    id: str
-    title: str
-    caption: str
-    panels: Sequence[Panel]
-    x_label: str
-    x_log: bool = True
-    claims: Sequence[Claim[Results]] = ()
-    notes: Sequence[str] = ()
-    table: Callable[[Results], str] | None = None
-    """Shown instead of lines."""
     section: str = "4.7"
-    runs_quick: int = 2
-    runs_full: int = 20
+    y_label: str = "Goodput of both connections [KB/s]"
+    x_log: bool = True
+    panels: Sequence[Panel]
 
-    def produce(self, runner: Runner) -> FigureResult:
-        """Simulate every point of every line, draw them with their bounds, judge the claims."""
-        runs = runner.runs_asked or (self.runs_quick if runner.edition == "quick" else self.runs_full)
-        results = self.run(runner, runs)
-        return FigureResult(
-            id=self.id,
-            title=self.title,
-            caption=self.caption,
-            section=self.section,
-            kind="table" if self.table else "lines",
-            x_label="" if self.table else self.x_label,
-            y_label="" if self.table else "Goodput of both connections [KB/s]",
-            x_log=self.x_log and not self.table,
-            series=[] if self.table else [line for panel in self.panels for line in _series(panel, results)],
-            text=self.table(results) if self.table else "",
-            claims=[claim.judge(results) for claim in self.claims],
-            command=runner.command(self.id),
-            runs=runs,
-            seed=runner.seed,
-            notes=list(self.notes),
-        )
+    def runs(self, runner: Runner) -> int:
+        """As asked, or as the edition says."""
+        return runner.runs(2, 20)
+
+    def data(self, runner: Runner) -> Results:
+        """Every point of every line."""
+        return self.run(runner, self.runs(runner))
+
+    def show(self, data: Results) -> Drawn:
+        """The lines with their bounds."""
+        return Drawn([line for panel in self.panels for line in _series(panel, data)])
 
     def run(self, runner: Runner, runs: int, **every: Any) -> Results:
         """What every point yields, `every` set in all of them."""
@@ -181,25 +158,35 @@ class SocketFigure:
             points |= {(line, x): settings for line, (x, settings) in panel.beside.items()}
             for (line, x), settings in points.items():
                 chosen = {**panel.points[x], **settings, **every}
-                scenario = panel.scenario(line)
                 label = f"{self.id}: {line}, {x:g}"
-                key = (repr(scenario), repr(sorted(chosen.items())), runs)
-                find = partial(runner.tables, scenario, chosen, label, runs)
-                results[panel.group, line, x] = runner.once(key, find)
+                results[panel.group, line, x] = runner.shared(panel.scenario(line), chosen, label, runs)
         return results
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SocketTable(SocketFigure):
+    """The same as a table."""
+
+    kind: Kind = "table"
+    y_label: str = ""
+    x_log: bool = False
+    table: Callable[[Results], str]
+
+    def show(self, data: Results) -> Drawn:
+        """A row for each line."""
+        return Drawn(text=self.table(data))
 
 
 def _series(panel: Panel, results: Results) -> list[Series]:
     xs = list(panel.points)
-    shown = []
-    for name, bound in panel.bounds.items():
-        ys = [bound(x) for x in xs]
-        shown.append(Series(name, xs, ys, ys, ys, panel.group, "dashed"))
-    for line in panel.lines:
-        points = [stats.mean(kbytes(results[panel.group, line, x])) for x in xs]
-        y, lo, hi = ([getattr(point, name) for point in points] for name in ("value", "lo", "hi"))
-        shown.append(Series(line, xs, y, lo, hi, panel.group))
-    return shown
+    bounds = [
+        Series.exact(name, xs, [bound(x) for x in xs], panel.group, "dashed") for name, bound in panel.bounds.items()
+    ]
+    lines = [
+        Series.of(line, xs, [stats.mean(kbytes(results[panel.group, line, x])) for x in xs], panel.group)
+        for line in panel.lines
+    ]
+    return bounds + lines
 
 
 OVERHEAD = HEADER / PACKET

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headend.papers import stats
 from headend.papers.claim import Claim, Range, about, criterion, exactly, less_than, more_than, number
-from headend.papers.figure import Settings
-from headend.papers.model import Criterion, FigureResult, Series
+from headend.papers.figure import CaseFigure
+from headend.papers.model import Criterion, Series
+from headend.papers.runner import Settings
 from headend.papers.stats import Estimate
-from headend.results import Result, Table
-
-if TYPE_CHECKING:
-    from headend.papers.runner import Runner
+from headend.results import Result
 
 SCENARIO = "tt1"
 TRUNKS = ("trunk1", "trunk2")
@@ -40,61 +37,19 @@ Tables = dict[str, Result]
 """What was run, by the name of the case."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrunkFigure:
-    """The network of Figure 11 under some settings, second by second."""
-
-    id: str
-    title: str
-    caption: str
-    section: str
-    cases: dict[str, Settings]
-    """The first is drawn."""
-    draw: Callable[[Result], list[Series]]
-    y_label: str
-    claims: Sequence[Claim[Tables]]
-    notes: Sequence[str] = field(default_factory=list)
-    runs_quick: int = 5
-    runs_full: int = 20
-
-    def produce(self, runner: Runner) -> FigureResult:
-        """Simulate each case, draw the first, judge the claims."""
-        runs = runner.runs_asked or (self.runs_quick if runner.edition == "quick" else self.runs_full)
-        tables = {name: self._run(runner, name, settings, runs) for name, settings in self.cases.items()}
-        return FigureResult(
-            id=self.id,
-            title=self.title,
-            caption=self.caption,
-            section=self.section,
-            kind="lines",
-            x_label="Time [s]",
-            y_label=self.y_label,
-            series=self.draw(next(iter(tables.values()))),
-            claims=[claim.judge(tables) for claim in self.claims],
-            command=runner.command(self.id),
-            runs=runs,
-            seed=runner.seed,
-            notes=list(self.notes),
-        )
-
-    def _run(self, runner: Runner, name: str, settings: Settings, runs: int) -> Result:
-        label = f"{self.id}: {name}"
-        key = (SCENARIO, repr(sorted(settings.items())), runs)
-        return runner.once(key, lambda: runner.tables(SCENARIO, settings, label, runs))
-
-
-def intervals(result: Result) -> Table:
-    """What flows and links did in each second."""
-    if result.intervals is None:
-        raise ValueError("the scenario has no interval")
-    return result.intervals
-
-
-def circuits(result: Result) -> Table:
-    """What the trunks sent."""
-    if result.circuits is None:
-        raise ValueError("the scenario has no circuits")
-    return result.circuits
+def _trunks(
+    name: str, cases: Mapping[str, Settings], draw: Callable[[Result], list[Series]], **rest: Any
+) -> CaseFigure[Tables]:
+    """The network of Figure 11 under some settings, of which the first are drawn second by second."""
+    return CaseFigure(
+        id=name,
+        x_label="Time [s]",
+        run=lambda runner, label, runs: {
+            name: runner.shared(SCENARIO, settings, f"{label}: {name}", runs) for name, settings in cases.items()
+        },
+        draw=lambda tables: draw(next(iter(tables.values()))),
+        **rest,
+    )
 
 
 def mean_kbytes(result: Result, user: str) -> NDArray[np.float64]:
@@ -104,13 +59,13 @@ def mean_kbytes(result: Result, user: str) -> NDArray[np.float64]:
 
 def received_kbytes(result: Result, user: str) -> NDArray[np.float64]:
     """What a trunk's user received in each second of all runs [KB/s]."""
-    return np.asarray(intervals(result).where(kind="flow", name=user)["bytes"] / 1e3)
+    return np.asarray(result.table("intervals").where(kind="flow", name=user)["bytes"] / 1e3)
 
 
 def sent_kbytes(result: Result, link: str) -> NDArray[np.float64]:
     """What a trunk sent over its own link in each second of all runs, with its headers [KB/s]."""
     part = f"{link[0]}->{link[1]}"
-    return np.asarray(intervals(result).where(kind="link", name=link, part=part)["bytes"] / 1e3)
+    return np.asarray(result.table("intervals").where(kind="link", name=link, part=part)["bytes"] / 1e3)
 
 
 def core(result: Result, column: str) -> NDArray[Any]:
@@ -121,7 +76,7 @@ def core(result: Result, column: str) -> NDArray[Any]:
 def seconds(result: Result) -> list[Series]:
     """Each trunk's bandwidth in each second of the first run, and its running average."""
     shown = []
-    rows = intervals(result).where(kind="flow", run=0)
+    rows = result.table("intervals").where(kind="flow", run=0)
     for trunk, user in zip(TRUNKS, USERS, strict=True):
         own = rows.where(name=user)
         x, y = own["end_s"].tolist(), (own["bytes"] / 1e3).tolist()
@@ -130,20 +85,19 @@ def seconds(result: Result) -> list[Series]:
             average += AVERAGE_WEIGHT * (value - average)
             averages.append(average)
         shown += [
-            Series(f"{trunk}, each second", x, y, y, y, "", "points"),
-            Series(f"{trunk}, running average", x, averages, averages, averages, "", "trace"),
+            Series.exact(f"{trunk}, each second", x, y, style="points"),
+            Series.exact(f"{trunk}, running average", x, averages, style="trace"),
         ]
     return shown
 
 
 def occupancy(result: Result) -> list[Series]:
     """The router's buffer at the end of each second of the first run, below what equation (2) asks for."""
-    rows = intervals(result).where(kind="link", run=0, part="e->f")
+    rows = result.table("intervals").where(kind="link", run=0, part="e->f")
     x, y = rows["end_s"].tolist(), (rows["queue_bytes"] / 1e3).tolist()
-    required = [222.656, 222.656]
     return [
-        Series("occupancy", x, y, y, y, "", "points"),
-        Series("Required_BS", [x[0], x[-1]], required, required, required),
+        Series.exact("occupancy", x, y, style="points"),
+        Series.exact("Required_BS", [x[0], x[-1]], [222.656, 222.656]),
     ]
 
 
@@ -181,7 +135,7 @@ def _shares(guaranteed: tuple[float, float], published: tuple[float, float]) -> 
 
 def _shares_reason(tables: Tables, criteria: Sequence[Criterion]) -> str:
     result = next(iter(tables.values()))
-    table = circuits(result)
+    table = result.table("circuits")
     headers = [table.where(circuit=trunk)["headers"].mean() for trunk in TRUNKS]
     least = ", ".join(f"{c.what} {number(c.measured, c.unit)}" for c in criteria if not c.holds)
     return f"{least}. The trunks sent {headers[0]:.0f} and {headers[1]:.0f} headers, which take bandwidth as well."
@@ -213,8 +167,8 @@ def _smooth(tables: Tables) -> list[Criterion]:
     ]
 
 
-TT1A = TrunkFigure(
-    id="tt1a",
+TT1A = _trunks(
+    name="tt1a",
     title="Shares in proportion to the guarantees",
     caption="Figure 12: guarantees of 400 and 200 KB/s, VMSS of 3000 and 1500 bytes.",
     section="3.7.1",
@@ -243,8 +197,8 @@ TT1A = TrunkFigure(
     ],
 )
 
-TT1B = TrunkFigure(
-    id="tt1b",
+TT1B = _trunks(
+    name="tt1b",
     title="Shares that do not follow the guarantees",
     caption="Figure 13: guarantees of 200 and 400 KB/s, VMSS of 3000 and 1500 bytes.",
     section="3.7.1",
@@ -283,7 +237,7 @@ def _lossless(tables: Tables) -> list[Criterion]:
 
 def _lossless_reason(tables: Tables, _: Sequence[Criterion]) -> str:
     cold, warm = tables["(c)"], tables["threshold 8"]
-    late = intervals(cold).where(kind="link", part="e->f")
+    late = cold.table("intervals").where(kind="link", part="e->f")
     settled = late["queue_bytes"][late["end_s"] > 10].max()
     lost, most = core(cold, "dropped_user").mean(), core(warm, "queue_max_bytes").max()
     return (
@@ -294,8 +248,8 @@ def _lossless_reason(tables: Tables, _: Sequence[Criterion]) -> str:
     )
 
 
-TT1C = TrunkFigure(
-    id="tt1c",
+TT1C = _trunks(
+    name="tt1c",
     title="What the router must hold",
     caption="Figure 14: occupancy of the bottleneck's buffer in 600 seconds, guarantees of 400 and 200 KB/s.",
     section="3.7.1",
@@ -324,16 +278,14 @@ LARGER: Settings = {**ALONE, "circuits.*.vmss": "6000B", "links.ef.queue.buffer"
 
 
 def _of_users_bytes(result: Result, overhead: NDArray[Any]) -> NDArray[np.float64]:
-    table = circuits(result)
-    data = table["controlled_bytes"] + table["guaranteed_bytes"]
-    return np.asarray(100 * overhead / np.bincount(table["run"].astype(np.int64), weights=data.astype(float)))
+    table = result.table("circuits")
+    return np.asarray(100 * overhead / table.by_run(table["controlled_bytes"] + table["guaranteed_bytes"]))
 
 
 def header_share(result: Result) -> NDArray[np.float64]:
     """Bytes of headers for each of the users', in each run [%]."""
-    table = circuits(result)
-    headers = np.bincount(table["run"].astype(np.int64), weights=table["headers"].astype(float))
-    return _of_users_bytes(result, HEADER * headers)
+    table = result.table("circuits")
+    return _of_users_bytes(result, HEADER * table.by_run(table["headers"]))
 
 
 def acknowledgement_share(result: Result) -> NDArray[np.float64]:
@@ -357,8 +309,8 @@ def _overhead(tables: Tables) -> list[Criterion]:
     ]
 
 
-OVERHEAD = TrunkFigure(
-    id="overhead",
+OVERHEAD = _trunks(
+    name="overhead",
     title="Control packets",
     caption="Two trunks with a VMSS of 1500 bytes: their bandwidth, without a guarantee.",
     section="2.3.3",

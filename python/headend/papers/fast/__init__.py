@@ -1,12 +1,14 @@
 """L. Andrew, I. Atov, D. Kennedy, B. Wydrowski, "Evaluation of FAST TCP in Low-Speed DOCSIS-based Access Networks"."""
 
+from typing import Any
+
 from headend.papers.fast import ablation, ping, throughput, windows
-from headend.papers.figure import Study
+from headend.papers.figure import Figure
 
 TITLE = "Evaluation of FAST TCP in Low-Speed DOCSIS-based Access Networks"
 PAPER = "L. L. H. Andrew, I. Atov, D. Kennedy and B. Wydrowski, TENCON 2005"
 
-FIGURES: tuple[Study, ...] = (
+FIGURES: tuple[Figure[Any], ...] = (
     ping.FIG2,
     throughput.FIG4,
     *windows.ONE_FLOW,

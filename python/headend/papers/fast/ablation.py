@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from headend.papers.claim import Claim, number
+from headend.papers.claim import number
 from headend.papers.fast.throughput import ALPHA, FULL, PACKET
 from headend.papers.fast.windows import MBPS, MSS, PLATEAU, Rest, measure
-from headend.papers.figure import Settings
-from headend.papers.model import FigureResult, Kind, Series
-
-if TYPE_CHECKING:
-    from headend.papers.runner import Runner
+from headend.papers.figure import CaseFigure, markdown
+from headend.papers.model import Kind, Series
+from headend.papers.runner import Runner, Settings
 
 _CHANNEL, _MODEM = "links.access.channel", "links.access.modem"
 ENOUGH = 100
@@ -120,64 +118,64 @@ def _row(variant: Variant, found: Sequence[tuple[int, Rest]]) -> str:
     return f"| {variant.label} | {base:.1f} | {spread} | {least:.0f} | {mean:.1f} | {full} | {number(most)} |"
 
 
-@dataclass(frozen=True, slots=True)
-class Ablation:
-    """Round trips against windows, by variant."""
+def _curves(runner: Runner) -> list[Series]:
+    drawn = ((variant.label, held(runner, variant)) for variant in VARIANTS if variant.drawn)
+    return [
+        Series.exact(label, [float(window) for window, _ in found], [rest.rtt_ms for _, rest in found])
+        for label, found in drawn
+    ]
 
-    id: str
-    title: str
-    kind: Kind
-    claims: Sequence[Claim[Any]] = ()
 
-    def produce(self, runner: Runner) -> FigureResult:
-        """Simulate every variant at every window."""
-        result = FigureResult(
-            id=self.id,
-            title=self.title,
-            caption="One flow whose window the receiver holds: the mean round trip with and without what makes it.",
-            section="VI",
-            kind=self.kind,
-            x_label="Window [packets]",
-            y_label="Mean round trip [ms]",
-            command=runner.command(self.id),
-            runs=1,
-            seed=runner.seed,
-            notes=[
-                "Held windows are even. Of an odd one, a packet always waits for its partner before both are "
-                "acknowledged, and the pairs of a batch come apart; FAST rests at odd windows as well."
-            ],
-        )
-        if self.id == "ablation_table":
-            head = (
-                "| modem | base [ms] | mean round trip, windows 20 to 36 [ms] | least minimum of 4 s [ms] | "
-                "phantom delay [ms] | full from [packets] | at most [Mbit/s] |"
-            )
-            rows = [_row(variant, held(runner, variant)) for variant in VARIANTS]
-            return replace(
-                result,
-                caption="The phantom delay is what the mean round trip exceeds the base, or the time that the window "
-                "takes at the downstream rate, by: the mean over windows of 20 to 36 packets.",
-                text="\n".join([head, "|---|---|---|---|---|---|---|", *rows]),
-            )
-        if self.kind == "table":
-            return replace(
-                result,
-                caption="Mean round trips of held windows against what the paper tells of Figures 5 and 6 (115 ms up "
-                "to 13 packets, 145 ms from 20 to 37, the queue beyond): root of the mean square of the differences "
-                "[ms].",
-                text=_choice(runner),
-            )
-        series = []
-        for variant in VARIANTS:
-            if variant.drawn:
-                found = held(runner, variant)
-                x, y = [float(window) for window, _ in found], [rest.rtt_ms for _, rest in found]
-                series.append(Series(label=variant.label, x=x, y=y, lo=y, hi=y))
-        return replace(result, series=series)
+_HEAD = (
+    "| modem | base [ms] | mean round trip, windows 20 to 36 [ms] | least minimum of 4 s [ms] | "
+    "phantom delay [ms] | full from [packets] | at most [Mbit/s] |"
+)
+
+
+def _figure(
+    name: str, title: str, caption: str, kind: Kind, show: Callable[[Runner], list[Series] | str]
+) -> CaseFigure[Any]:
+    return CaseFigure(
+        id=name,
+        title=title,
+        caption=caption,
+        section="VI",
+        kind=kind,
+        x_label="Window [packets]",
+        y_label="Mean round trip [ms]",
+        always=1,
+        run=lambda runner, *_: show(runner),
+        draw=lambda shown: shown,
+        notes=[
+            "Held windows are even. Of an odd one, a packet always waits for its partner before both are "
+            "acknowledged, and the pairs of a batch come apart; FAST rests at odd windows as well."
+        ],
+    )
 
 
 FIGURES = (
-    Ablation("ablation", "What makes the phantom delay", "lines"),
-    Ablation("ablation_table", "Each mechanism of the modem switched off", "table"),
-    Ablation("choice", "Which calendars fit Figures 5 and 6", "table"),
+    _figure(
+        "ablation",
+        "What makes the phantom delay",
+        "One flow whose window the receiver holds: the mean round trip with and without what makes it.",
+        "lines",
+        _curves,
+    ),
+    _figure(
+        "ablation_table",
+        "Each mechanism of the modem switched off",
+        "The phantom delay is what the mean round trip exceeds the base, or the time that the window "
+        "takes at the downstream rate, by: the mean over windows of 20 to 36 packets.",
+        "table",
+        lambda runner: markdown(_HEAD, [_row(variant, held(runner, variant)) for variant in VARIANTS]).rstrip(),
+    ),
+    _figure(
+        "choice",
+        "Which calendars fit Figures 5 and 6",
+        "Mean round trips of held windows against what the paper tells of Figures 5 and 6 (115 ms up "
+        "to 13 packets, 145 ms from 20 to 37, the queue beyond): root of the mean square of the differences "
+        "[ms].",
+        "table",
+        _choice,
+    ),
 )

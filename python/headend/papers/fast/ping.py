@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headend.papers.claim import Claim, about, criterion, number
-from headend.papers.model import Criterion, FigureResult, Series
+from headend.papers.figure import CaseFigure
+from headend.papers.model import Criterion, Series
+from headend.papers.runner import Runner
 from headend.papers.stats import Estimate
-
-if TYPE_CHECKING:
-    from headend.papers.runner import Runner
 
 Pings = NDArray[np.float64]
 """When each was sent [s] and how long it took [ms]: two rows."""
@@ -39,43 +36,21 @@ def _reason(pings: Pings, _: Sequence[Criterion]) -> str:
     return f"The median ping takes {number(float(np.median(pings[1])), 'ms')}."
 
 
-@dataclass(frozen=True, slots=True)
-class PingFigure:
-    """Round trips of pings, one by one."""
-
-    id: str
-    title: str
-    claims: Sequence[Claim[Any]]
-
-    def produce(self, runner: Runner) -> FigureResult:
-        """Ping, and judge."""
-        pings = _pings(runner)
-        times, rtts = pings.tolist()
-        return FigureResult(
-            id=self.id,
-            title=self.title,
-            caption="Pings at random times; the modem sends four short messages a second of its own accord.",
-            section="II-B",
-            kind="lines",
-            x_label="Time [s]",
-            y_label="Round trip [ms]",
-            series=[Series(label="ping", x=times, y=rtts, lo=rtts, hi=rtts, style="points")],
-            claims=[claim.judge(pings) for claim in self.claims],
-            command=runner.command(self.id),
-            runs=1,
-            seed=runner.seed,
-            notes=[
-                "The look-ahead of the headend's MAPs, 10 ms, was chosen so that the base is 12 ms. The additional "
-                "delay follows: a ping that comes just after the modem has asked for one of its own messages waits for "
-                "that grant, and then a whole cycle for its own.",
-                "How often the modem sends its own messages is not told; with fewer of them, fewer pings are late.",
-            ],
-        )
+def _draw(pings: Pings) -> list[Series]:
+    times, rtts = pings.tolist()
+    return [Series.exact("ping", times, rtts, style="points")]
 
 
-FIG2 = PingFigure(
+FIG2: CaseFigure[Pings] = CaseFigure(
     id="fig2",
     title="Pings over an idle modem",
+    caption="Pings at random times; the modem sends four short messages a second of its own accord.",
+    section="II-B",
+    x_label="Time [s]",
+    y_label="Round trip [ms]",
+    always=1,
+    run=lambda runner, *_: _pings(runner),
+    draw=_draw,
     claims=[
         Claim(
             id="fast.fig2",
@@ -83,5 +58,11 @@ FIG2 = PingFigure(
             measure=_extremes,
             reason=_reason,
         )
+    ],
+    notes=[
+        "The look-ahead of the headend's MAPs, 10 ms, was chosen so that the base is 12 ms. The additional "
+        "delay follows: a ping that comes just after the modem has asked for one of its own messages waits for "
+        "that grant, and then a whole cycle for its own.",
+        "How often the modem sends its own messages is not told; with fewer of them, fewer pings are late.",
     ],
 )

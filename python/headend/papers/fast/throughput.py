@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-import numpy as np
-
 from headend.papers import stats
 from headend.papers.claim import Claim, Range, criterion, more_than, number
-from headend.papers.figure import Axis, Cell, Curve, Curves, Line, Settings, SweepFigure
+from headend.papers.figure import Axis, Curve, Curves, Line, SweepFigure
 from headend.papers.model import Criterion, Series
+from headend.papers.runner import Cell, Settings
 from headend.papers.stats import Estimate
 
 ALPHA = Axis("alpha [packets]", "nodes.server.tcp.fast_alpha")
@@ -38,8 +37,7 @@ CHOSEN = (
 
 def total_mbps(cell: Cell) -> Estimate:
     """Goodput of a run's flows together, the mean over the runs [Mbit/s]."""
-    run = cell["run"].astype(np.int64)
-    return stats.mean(np.bincount(run, weights=cell.goodput_mbps))
+    return stats.mean(cell.flows.by_run(cell.goodput_mbps))
 
 
 def sufficient(curve: Curve) -> int:
@@ -157,7 +155,7 @@ def _fig9_series(curves: Curves) -> list[Series]:
     for medium, label in (("simple", "simple link"), ("docsis", "DOCSIS")):
         rows = needed_ms(curves, medium)
         delays = [delay for *_, delay in rows]
-        shown.append(Series(label, [rate for rate, *_ in rows], delays, delays, delays))
+        shown.append(Series.exact(label, [rate for rate, *_ in rows], delays))
     return shown
 
 

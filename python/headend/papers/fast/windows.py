@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headend.papers.claim import Claim, Range, about, criterion, exactly, more_than, number
 from headend.papers.fast.throughput import ALPHA, CHOSEN, CLOCKS, FULL, NO_CHANCE, PACKET
-from headend.papers.figure import load
-from headend.papers.model import Criterion, FigureResult, Series
+from headend.papers.figure import Drawn, Figure
+from headend.papers.model import Criterion, Series
+from headend.papers.runner import Runner, load
 from headend.papers.stats import Estimate
 from headend.results import Result, Table
-
-if TYPE_CHECKING:
-    from headend.papers.runner import Runner
 
 MSS = 1460
 MBPS = 3.0
@@ -54,8 +51,8 @@ class Rest:
 
 def measure(result: Result, alpha: int) -> Rest:
     """The second half of a traced run."""
-    assert result.trace is not None, "a traced run"
-    flows = [_flow(result.trace, instance) for instance in np.unique(result.trace["instance"])]
+    trace = result.table("trace")
+    flows = [_flow(trace, instance) for instance in np.unique(trace["instance"])]
     rtts = np.concatenate([flow.rtt_ms[flow.heard_s > SETTLED_S] for flow in flows])
     heard = np.concatenate([flow.heard_s[flow.heard_s > SETTLED_S] for flow in flows])
     slots = (heard // INTERVAL_S).astype(np.int64)
@@ -128,16 +125,18 @@ def rests(runner: Runner, scenario: str) -> list[Rest]:
     return runner.once(("fast", scenario), all_of_them)
 
 
+@dataclass(frozen=True, slots=True)
+class Rests:
+    """Windows at rest on the simple link and over the modem."""
+
+    link: Sequence[Rest]
+    docsis: Sequence[Rest] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestFigure:
+class RestFigure(Figure[Rests]):
     """What windows at rest go with, a point for each alpha."""
 
-    id: str
-    title: str
-    caption: str
-    section: str
-    x_label: str
-    y_label: str
     x: Callable[[Rest], float]
     y: Callable[[Rest], float]
     lo: Callable[[Rest], float] | None = None
@@ -146,57 +145,31 @@ class RestFigure:
     scenario: str = "simple"
     docsis: str | None = "docsis"
     """The scenario with the modem in the link's place, if it is shown."""
-    link_claims: Sequence[Claim[Sequence[Rest]]] = ()
-    """Judged on the simple link."""
-    docsis_claims: Sequence[Claim[Sequence[Rest]]] = ()
-    """Judged over the modem."""
     notes: Sequence[str] = (NO_CHANCE, CLOCKS, CHOSEN)
 
-    @property
-    def claims(self) -> Sequence[Claim[Sequence[Rest]]]:
-        """All of them."""
-        return [*self.link_claims, *self.docsis_claims]
+    def runs(self, runner: Runner) -> int:
+        """Those over the modem."""
+        return RUNS_FULL.get(self.docsis or "", 1) if runner.edition == "full" else 1
 
-    def produce(self, runner: Runner) -> FigureResult:
-        """Simulate, unless another figure has, and measure."""
-        found = rests(runner, self.scenario)
-        shown = [self._points("simple link", found)]
-        verdicts = [claim.judge(found) for claim in self.link_claims]
-        if self.docsis is not None:
-            over_modem = rests(runner, self.docsis)
-            shown.append(self._points("DOCSIS", over_modem))
-            verdicts += [claim.judge(over_modem) for claim in self.docsis_claims]
-        return FigureResult(
-            id=self.id,
-            title=self.title,
-            caption=self.caption,
-            section=self.section,
-            kind="lines",
-            x_label=self.x_label,
-            y_label=self.y_label,
-            series=[*shown, *self.theory(found)],
-            claims=verdicts,
-            command=runner.command(self.id),
-            runs=RUNS_FULL.get(self.docsis or "", 1) if runner.edition == "full" else 1,
-            seed=runner.seed,
-            notes=[*self.notes, f"A point is the second half of a run of {2 * SETTLED_S:g} s."],
-        )
+    def data(self, runner: Runner) -> Rests:
+        """Both, unless another figure has them."""
+        return Rests(rests(runner, self.scenario), rests(runner, self.docsis) if self.docsis else ())
+
+    def show(self, data: Rests) -> Drawn:
+        """A point for each run, and what theory says of the simple link."""
+        over_modem = [self._points("DOCSIS", data.docsis)] if self.docsis else []
+        note = f"A point is the second half of a run of {2 * SETTLED_S:g} s."
+        return Drawn([self._points("simple link", data.link), *over_modem, *self.theory(data.link)], notes=[note])
 
     def _points(self, label: str, found: Sequence[Rest]) -> Series:
         points = sorted(found, key=lambda rest: (self.x(rest), rest.alpha))
-        y = [self.y(rest) for rest in points]
-        return Series(
-            label=label,
-            x=[self.x(rest) for rest in points],
-            y=y,
-            lo=[self.lo(rest) for rest in points] if self.lo else y,
-            hi=[self.hi(rest) for rest in points] if self.hi else y,
-            style="points",
-        )
+        lo, hi = self.lo or self.y, self.hi or self.y
+        y = [Estimate(self.y(rest), lo(rest), hi(rest)) for rest in points]
+        return Series.of(label, [self.x(rest) for rest in points], y, style="points")
 
 
 def _dashed(label: str, x: Sequence[float], y: Sequence[float]) -> Series:
-    return Series(label=label, x=list(x), y=list(y), lo=list(y), hi=list(y), style="dashed")
+    return Series.exact(label, x, y, style="dashed")
 
 
 def _windows(found: Sequence[Rest]) -> list[float]:
@@ -227,7 +200,8 @@ def _full_from(found: Sequence[Rest]) -> float:
     return ordered[short[-1] + 1 if short else 0].window
 
 
-def _bandwidth_delay(found: Sequence[Rest]) -> list[Criterion]:
+def _bandwidth_delay(rests: Rests) -> list[Criterion]:
+    found = rests.link
     return [
         criterion(
             "smallest window at rest that fills the link",
@@ -239,7 +213,8 @@ def _bandwidth_delay(found: Sequence[Rest]) -> list[Criterion]:
     ]
 
 
-def _bandwidth_delay_reason(found: Sequence[Rest], _: Sequence[Criterion]) -> str:
+def _bandwidth_delay_reason(rests: Rests, _: Sequence[Criterion]) -> str:
+    found = rests.link
     product = BASE_MS * MBPS / PACKET / 8e-3
     windows = ", ".join(number(window) for window in sorted(rest.window for rest in found)[:5])
     return f"With d = {number(BASE_MS, 'ms')} the product is {number(product)} packets; windows rest at {windows}, ..."
@@ -257,7 +232,8 @@ def on_plateau(found: Sequence[Rest]) -> list[Rest]:
     return inside
 
 
-def _plateau(found: Sequence[Rest]) -> list[Criterion]:
+def _plateau(rests: Rests) -> list[Criterion]:
+    found = rests.docsis
     rtts = [rest.rtt_ms for rest in on_plateau(found)]
     # What the paper reads off Figure 5: the round trip that throughput and window stand for.
     over = [rest.window * MSS * 8e-3 / rest.rate_mbps for rest in on_plateau(found)]
@@ -283,7 +259,8 @@ def _plateau(found: Sequence[Rest]) -> list[Criterion]:
     ]
 
 
-def _plateau_reason(found: Sequence[Rest], _: Sequence[Criterion]) -> str:
+def _plateau_reason(rests: Rests, _: Sequence[Criterion]) -> str:
+    found = rests.docsis
     points = sorted({(round(rest.window), round(rest.rtt_ms)) for rest in on_plateau(found)})
     rows = ", ".join(f"{window}: {rtt}" for window, rtt in points)
     return (
@@ -292,7 +269,8 @@ def _plateau_reason(found: Sequence[Rest], _: Sequence[Criterion]) -> str:
     )
 
 
-def _minimum(found: Sequence[Rest]) -> list[Criterion]:
+def _minimum(rests: Rests) -> list[Criterion]:
+    found = rests.docsis
     base = min(rest.base_ms for rest in found)
     least = min(rest.rtt_min_ms for rest in on_plateau(found))
     return [
@@ -305,7 +283,8 @@ def _minimum(found: Sequence[Rest]) -> list[Criterion]:
     ]
 
 
-def _minimum_reason(found: Sequence[Rest], _: Sequence[Criterion]) -> str:
+def _minimum_reason(rests: Rests, _: Sequence[Criterion]) -> str:
+    found = rests.docsis
     return f"The base is {number(min(rest.base_ms for rest in found), 'ms')}."
 
 
@@ -322,23 +301,21 @@ ONE_FLOW = (
         x=lambda rest: rest.window,
         y=lambda rest: rest.rate_mbps,
         theory=_ideal_rate,
-        link_claims=[
+        claims=[
             Claim(
                 id="fast.fig5_6.simple",
                 tolerance="Within 15% of the paper's 25 packets, a product of bandwidth and delay without the time "
                 f"that a packet and its acknowledgement take to send; full is {FULL:.0%} of the largest throughput.",
                 measure=_bandwidth_delay,
                 reason=_bandwidth_delay_reason,
-            )
-        ],
-        docsis_claims=[
+            ),
             Claim(
                 id="fast.fig5_6.docsis",
                 tolerance="Every window at rest between 20 and 37 packets has a mean round trip within 5 ms of 145; "
                 "the smallest that fills the link within 15% of 37 packets, the base of 115 ms.",
                 measure=_plateau,
                 reason=_plateau_reason,
-            )
+            ),
         ],
     ),
     RestFigure(
@@ -362,7 +339,7 @@ ONE_FLOW = (
         x=lambda rest: rest.window,
         y=lambda rest: rest.rtt_min_ms,
         theory=_ideal_rtt,
-        docsis_claims=[
+        claims=[
             Claim(
                 id="fast.fig7",
                 tolerance="Qualitative: over the plateau's windows not one interval's minimum comes down to the base.",
@@ -406,11 +383,13 @@ def _outside(found: Sequence[Rest]) -> list[Rest]:
     return [rest for rest in found if not rest.alpha - 2 < rest.queued <= rest.alpha]
 
 
-def _equation(found: Sequence[Rest]) -> list[Criterion]:
+def _equation(rests: Rests) -> list[Criterion]:
+    found = rests.link
     return [criterion("windows at rest outside the bounds", "none", Estimate.exact(len(_outside(found))), exactly(0))]
 
 
-def _equation_reason(found: Sequence[Rest], _: Sequence[Criterion]) -> str:
+def _equation_reason(rests: Rests, _: Sequence[Criterion]) -> str:
+    found = rests.link
     rows = ", ".join(f"alpha {rest.alpha}: {number(rest.queued)}" for rest in _outside(found))
     return f"w (D - d) / D with the mean round trip of a whole run for D: {rows}."
 
@@ -432,7 +411,7 @@ EQUATION = RestFigure(
     theory=_bounds,
     docsis=None,
     notes=[NO_CHANCE],
-    link_claims=[
+    claims=[
         Claim(
             id="fast.eq5",
             tolerance="Exact: not one window at rest outside alpha - 2 < w (D - d) / D <= alpha.",

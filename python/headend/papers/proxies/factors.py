@@ -8,7 +8,7 @@ import numpy as np
 
 from headend.papers import reference, stats
 from headend.papers.claim import GENERAL_TOLERANCE, Claim, Range, about, criterion, more_than, number
-from headend.papers.figure import Curves, Line, Settings, SweepFigure, series
+from headend.papers.figure import Curves, Line, SweepFigure
 from headend.papers.model import Criterion, Series, Style
 from headend.papers.proxies.loss import HEAVY, LINES
 from headend.papers.proxies.network import (
@@ -26,6 +26,7 @@ from headend.papers.proxies.network import (
     mean_kbps,
     remote_buffer,
 )
+from headend.papers.runner import Settings
 from headend.papers.stats import Estimate
 
 # Figures 10 and 11 ----------------------------------------------------------------------------------------------------
@@ -48,9 +49,7 @@ def _round_trips(shown: Series) -> Series:
 
 def _fig10_drawn(curves: Curves) -> list[Series]:
     lines = {line.key: line for line in FIG10.lines}
-    return [
-        _round_trips(series(line.label, curves[key], FIG10.measure, style=line.style)) for key, line in lines.items()
-    ]
+    return [_round_trips(curves[key].through(FIG10.measure, style=line.style)) for key, line in lines.items()]
 
 
 FIG10 = SweepFigure(
@@ -93,11 +92,11 @@ def _fig11(curves: Curves) -> list[Criterion]:
 
 
 def _fig11_drawn(curves: Curves) -> list[Series]:
-    remote = _round_trips(series("remote connection alone", curves["remote"], FIG11.measure))
+    remote = _round_trips(curves["remote"].through(FIG11.measure))
     level = []
     for line in FIG11.lines:
         if line.key != "remote":
-            alone = series(line.label, curves[line.key], FIG11.measure)
+            alone = curves[line.key].through(FIG11.measure)
             count = len(remote.x)
             level.append(
                 Series(line.label, remote.x, alone.y * count, alone.lo * count, alone.hi * count, "", line.style)

@@ -16,9 +16,10 @@ from headend.papers.claim import (
     more_than,
     number,
 )
-from headend.papers.figure import Curves, Settings, SweepFigure
+from headend.papers.figure import Curves, SweepFigure
 from headend.papers.model import Criterion
 from headend.papers.proxies.network import BUFFER, LOSS, STORE, TUNED, both_eras, gain, mean
+from headend.papers.runner import Settings
 from headend.papers.stats import Estimate
 
 HEAVY = 3.0

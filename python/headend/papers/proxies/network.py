@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from headend.papers import stats
-from headend.papers.figure import Axis, Cell, Curves, Line, Settings
+from headend.papers.figure import Axis, Curves, Line
+from headend.papers.runner import Cell, Settings
 from headend.papers.stats import Estimate, ratio_of_means
 
 PACKET = 536

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from headend.papers import reference
 from headend.papers.claim import GENERAL_TOLERANCE, Claim, about, criterion, number
-from headend.papers.figure import Curves, Line, Settings, SweepFigure
+from headend.papers.figure import Curves, Line, SweepFigure
 from headend.papers.model import Criterion
 from headend.papers.proxies.network import BUFFER, JUDGED, SIZE, STORE, era, gain, mean, remote_delay
+from headend.papers.runner import Settings
 from headend.papers.stats import Estimate
 from headend.papers.traces import LadderFigure, Panel
 

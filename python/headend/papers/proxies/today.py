@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from headend.papers.figure import Line, Settings, SweepFigure
+from headend.papers.figure import Line, SweepFigure
 from headend.papers.proxies.network import BUFFER, BUFFER_PACKETS, LOSS, PACKET, STORE, TUNED, remote_buffer
+from headend.papers.runner import Settings
 
 _ENDS: Settings = {
     f"nodes.{node}.{field}": value

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from headend.papers import reference, stats
 from headend.papers.claim import RELATIVE_TOLERANCE, Claim, at_most, criterion, less_than, more_than, number
-from headend.papers.figure import Curves, Line, Settings, SweepFigure
+from headend.papers.figure import Curves, Line, SweepFigure
 from headend.papers.model import Criterion
+from headend.papers.runner import Settings
 from headend.papers.stats import Estimate
 from headend.papers.traces import LadderFigure, Panel
 from headend.papers.tuning.network import (

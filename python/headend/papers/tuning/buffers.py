@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headend.papers import reference, stats
 from headend.papers.claim import GENERAL_TOLERANCE, Claim, about, at_most, counted, criterion, less_than, number
-from headend.papers.figure import Curve, Curves, Line, SweepFigure, mean_of_runs_mbps
-from headend.papers.model import Criterion, FigureResult
+from headend.papers.figure import CaseFigure, Curve, Curves, Drawn, Line, SweepFigure, mean_of_runs_mbps
+from headend.papers.model import Criterion
 from headend.papers.stats import Estimate
 from headend.papers.traces import SequenceFigure
 from headend.papers.tuning.network import (
@@ -28,9 +26,6 @@ from headend.papers.tuning.network import (
     era,
     initial_window,
 )
-
-if TYPE_CHECKING:
-    from headend.papers.runner import Runner
 
 MODEM_PACKETS = 7
 """A modem buffer of 10 KB, the packet in transmission included."""
@@ -286,37 +281,6 @@ def _equation(curves: Curves) -> list[Criterion]:
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Derivation:
-    """The equations of section 5.2 with the numbers in them, and the simulation they predict."""
-
-    id: str
-    title: str
-    section: str
-    measured: SweepFigure
-    claims: Sequence[Claim[Curves]]
-
-    def produce(self, runner: Runner) -> FigureResult:
-        """Derive, and simulate every window."""
-        curves = runner.curves(self.measured)
-        return FigureResult(
-            id=self.id,
-            title=self.title,
-            caption="The largest socket buffer without a time-out in slow start, derived and simulated.",
-            section=self.section,
-            kind="derivation",
-            x_label=self.measured.axis.label,
-            y_label=self.measured.y_label,
-            series=self.measured.series(curves),
-            text=derivation(),
-            claims=[claim.judge(curves) for claim in self.claims],
-            command=runner.command(self.id),
-            runs=1,
-            seed=runner.seed,
-            notes=["The equations are garbled in the text that survives; they are derived anew from its words."],
-        )
-
-
 def derivation() -> str:
     """Section 5.2 as Markdown, every number computed."""
     keeps = 1 - Fraction(LAN, DOWN)
@@ -348,25 +312,32 @@ pile up.
 """
 
 
-EQUATION = Derivation(
+_MEASURED = SweepFigure(
+    id="eq52",
+    title="",
+    scenario="eq52",
+    axis=WINDOW,
+    exact=lambda _: True,
+    y_label="Time-outs of a 3 MB transfer",
+    measure=lambda cell: stats.mean(cell["timeouts"]),
+    lines=[
+        *both_eras([("", "no delayed ACK", {})]),
+        Line("delayed", "delayed ACK", {**delayed_ack(True), **era(JUDGED)}),
+    ],
+)
+"""The simulation that the equations predict."""
+
+EQUATION: CaseFigure[Curves] = CaseFigure(
     id="eq52",
     title="How large a socket buffer may be",
+    caption="The largest socket buffer without a time-out in slow start, derived and simulated.",
     section="5.2",
-    measured=SweepFigure(
-        id="eq52",
-        title="",
-        caption="",
-        section="5.2",
-        scenario="eq52",
-        axis=WINDOW,
-        exact=lambda _: True,
-        y_label="Time-outs of a 3 MB transfer",
-        measure=lambda cell: stats.mean(cell["timeouts"]),
-        lines=[
-            *both_eras([("", "no delayed ACK", {})]),
-            Line("delayed", "delayed ACK", {**delayed_ack(True), **era(JUDGED)}),
-        ],
-    ),
+    kind="derivation",
+    x_label=_MEASURED.x_label,
+    y_label=_MEASURED.y_label,
+    always=1,
+    run=lambda runner, *_: _MEASURED.data(runner),
+    draw=lambda curves: Drawn(_MEASURED.series(curves), text=derivation()),
     claims=[
         Claim(
             id="tuning.eq.buffer",
@@ -378,6 +349,7 @@ EQUATION = Derivation(
             ),
         )
     ],
+    notes=["The equations are garbled in the text that survives; they are derived anew from its words."],
 )
 
 FIGURES = (FIG8, FIG9, FIG10, EQUATION)

@@ -9,7 +9,7 @@ from headend.papers.claim import GENERAL_TOLERANCE, Claim, about, criterion, les
 from headend.papers.figure import Curves, Line, SweepFigure
 from headend.papers.model import Criterion
 from headend.papers.stats import Estimate
-from headend.papers.traces import SequenceFigure
+from headend.papers.traces import SequenceFigure, Traced
 from headend.papers.tuning.network import (
     ACK_LOSS,
     BUFFER_PACKETS,
@@ -170,7 +170,8 @@ FIG4 = SweepFigure(
 # Figure 5 -------------------------------------------------------------------------------------------------------------
 
 
-def _fig5(curves: Curves) -> list[Criterion]:
+def _fig5(traced: Traced) -> list[Criterion]:
+    _, curves = traced
     claim = published()["tuning.fig5.timeouts"]
     criteria = []
     for key, judged in (("32 KB", True), ("other 32 KB", False), ("delayed 8 KB", False)):
@@ -220,10 +221,10 @@ FIG5 = SequenceFigure(
             id="tuning.fig5.timeouts",
             tolerance="The bands of claims.toml, which are those of single runs; judged on means over runs.",
             measure=_fig5,
-            reason=lambda curves, criteria: (
+            reason=lambda traced, criteria: (
                 f"A transfer has {number(criteria[0].measured)} time-outs at 1% and {number(criteria[1].measured)} "
-                f"at 3%, and takes {number(curves['32 KB'].at(1)['transfer_s'].mean())} s and "
-                f"{number(curves['32 KB'].at(3)['transfer_s'].mean())} s."
+                f"at 3%, and takes {number(traced[1]['32 KB'].at(1)['transfer_s'].mean())} s and "
+                f"{number(traced[1]['32 KB'].at(3)['transfer_s'].mean())} s."
             ),
         )
     ],

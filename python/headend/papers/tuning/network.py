@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headend.papers.figure import Axis, Line, Settings
+from headend.papers.figure import Axis, Line
+from headend.papers.runner import Settings
 
 PACKET = 1460
 """Bytes of a data packet on the wire, which is also what it carries: headers are not counted (section 4.1)."""

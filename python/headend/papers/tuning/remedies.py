@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from headend.papers import reference
 from headend.papers.claim import GENERAL_TOLERANCE, Claim, about, criterion, exactly, less_than, more_than, number
-from headend.papers.figure import Curves, Line, Settings, SweepFigure
-from headend.papers.model import Criterion, Series
+from headend.papers.figure import Curves, Line, SweepFigure
+from headend.papers.model import Criterion, Series, Style
+from headend.papers.runner import Settings
 from headend.papers.stats import Estimate
 from headend.papers.traces import Exchanges, LadderFigure, Packet, Panel
 from headend.papers.tuning.acks import ratio_at
@@ -307,12 +308,12 @@ def _fig18_reason(curves: Curves, criteria: Sequence[Criterion]) -> str:
 
 def _fig18_draw(curves: Curves) -> list[Series]:
     shown = []
-    for prefix, rules, style in (("", "", "line"), ("other ", ", rules of 1996", "dashed")):
+    styles: tuple[tuple[str, str, Style], ...] = (("", "", "line"), ("other ", ", rules of 1996", "dashed"))
+    for prefix, rules, style in styles:
         gains = _gains(curves, prefix)
         for loss in _LOSSES:
-            points = [(size, e.value, e.lo, e.hi) for (at, size), e in gains.items() if at == loss]
-            x, y, lo, hi = (list(column) for column in zip(*points, strict=True))
-            shown.append(Series(f"{loss}% loss{rules}", x, y, lo, hi, style=style))  # type: ignore[arg-type]
+            of = {size: gain for (at, size), gain in gains.items() if at == loss}
+            shown.append(Series.of(f"{loss}% loss{rules}", of, of.values(), style=style))
     return shown
 
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from headend.papers import reference, stats
 from headend.papers.claim import GENERAL_TOLERANCE, Claim, Range, about, criterion, less_than, more_than, number
-from headend.papers.figure import Cell, Curves, SweepFigure, quartiles_mbps
+from headend.papers.figure import Curves, SweepFigure, quartiles_mbps
 from headend.papers.model import Criterion
+from headend.papers.runner import Cell
 from headend.papers.stats import Estimate
 from headend.papers.tuning.loss import kept, kept_ratio
 from headend.papers.tuning.network import DATA_LOSS, both_eras

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headend.papers.figure import Line, Settings, SweepFigure
+from headend.papers.figure import Line, SweepFigure
+from headend.papers.runner import Settings
 from headend.papers.tuning.network import DATA_LOSS, JUDGED, REMEDIES, era, initial_window, packets
 
 _OLD = "bsd-reno-1996"
