@@ -1,46 +1,25 @@
 //! `headend conform`
 
-mod behaviour;
-mod end;
-mod exchange;
-mod introduction;
-mod judge;
-mod message;
-mod origin;
-mod plan;
 mod report;
-mod runner;
-mod speech;
-mod stream;
-mod tcp_memory;
-mod way;
 
 use std::io::{self, IsTerminal, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
-use std::panic;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
 use std::time::{Duration, Instant};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use headend_conform::{Behaviour, Entrance, Error, FAULTS, HeaderVersion, Matrix, Place, Trial, WayIn};
 use headend_engine::units::quantity;
 use headend_host::netns::Namespace;
 use rustix::process::Resource;
-use tokio::sync::Mutex;
 
 use crate::failure::Failure;
 use crate::outputs;
 use crate::sim;
 
-use behaviour::Behaviour;
-use introduction::Version;
-use origin::Origin;
-use report::{Matrix, Run};
-use runner::Runner;
-use tcp_memory::TcpMemory;
-use way::{Entrance, Way};
+use report::Heading;
 
 /// Test whether a proxy, of any make, is as good as a wire: seeded random schedules of writes, ends, resets and stalls
 #[derive(Args, Debug)]
@@ -59,8 +38,8 @@ pub(crate) struct Arguments {
     address: Option<String>,
 
     /// How a client tells the proxy where it wants to go
-    #[arg(long, value_enum)]
-    way: Way,
+    #[arg(long, value_parser = named(&WayIn::ALL, WayIn::name, WayIn::meaning))]
+    way: WayIn,
 
     /// Where the server listens, as the proxy is to reach it: an address, with a port in the way `forward`
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
@@ -80,12 +59,12 @@ pub(crate) struct Arguments {
 
     /// Clients say who they are with a PROXY header of this version, which the proxy must accept: from 192.0.2.0/24 and
     /// 2001:db8::/32
-    #[arg(long, value_enum, value_name = "VERSION")]
-    send_proxy: Option<Version>,
+    #[arg(long, value_name = "VERSION", value_parser = named(&HeaderVersion::ALL, HeaderVersion::name, HeaderVersion::meaning))]
+    send_proxy: Option<HeaderVersion>,
 
     /// The proxy must tell the server who the client is with a PROXY header of this version
-    #[arg(long, value_enum, value_name = "VERSION")]
-    expect_proxy: Option<Version>,
+    #[arg(long, value_name = "VERSION", value_parser = named(&HeaderVersion::ALL, HeaderVersion::name, HeaderVersion::meaning))]
+    expect_proxy: Option<HeaderVersion>,
 
     /// How many schedules
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
@@ -140,117 +119,66 @@ enum Format {
     Json,
 }
 
-/// Without a connection in so many schedules, others get none either.
-const HOPELESS_AFTER: u64 = 64;
-/// Nor after so long, where each that never arrives is waited for.
-const HOPELESS_TIME: Duration = Duration::from_secs(30);
-/// Between two lines of progress, and two looks at whether to stop.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupted = sim::stop_on_signals(true)?;
     let entrance = entrance(arguments)?;
-    let suite = Behaviour::suite(&entrance);
-    let schedules = schedules(arguments, &suite)?;
-    let client_namespace = namespace("--client-namespace", arguments.client_namespace.as_deref())?;
-    let origin_namespace = namespace("--origin-namespace", arguments.origin_namespace.as_deref())?;
-    let at = origin_address(arguments)?;
-    // Where the proxy connects on at once, this would be one connection more than the server expects.
-    let is_asked = matches!(entrance.way, Way::Http | Way::Absolute | Way::Socks5);
-    if let (Some(proxy), None, true) = (entrance.proxy, &client_namespace, is_asked) {
-        TcpStream::connect_timeout(&proxy, arguments.patience).map_err(|error| {
-            Failure::Failed(format!(
-                "{proxy}: {error}; expected a proxy that listens there (--way {})",
-                entrance.way.name()
-            ))
-        })?;
-    }
-    allow_many_descriptors();
-    let jobs = usize::from(arguments.jobs).min(schedules.len().max(1));
-    // In the way `forward` there is one server for all.
-    let gates = if entrance.way == Way::Forward { 1 } else { jobs };
-    let origin = Origin::start(at, gates, origin_namespace, arguments.expect_proxy)?;
-    let described = match entrance.proxy {
-        Some(proxy) => proxy.to_string(),
-        None => format!("the way to {}", origin.gates[0].ip()),
+    let schedules = schedules(arguments, &Behaviour::suite(&entrance))?;
+    let origin = origin_address(arguments)?;
+    let heading = Heading {
+        proxy: entrance.proxy.map_or_else(|| format!("the way to {}", origin.ip()), |proxy| proxy.to_string()),
+        way: entrance.way.name(),
+        seed: arguments.seed,
+        asked: schedules.len() as u64,
+        again: again(arguments),
     };
-    let runner = Runner {
+    let trial = Trial {
         entrance,
-        suite,
-        orders: origin.orders,
-        gates: origin.gates.into_iter().map(|gate| (gate, Mutex::new(()))).collect(),
-        refusing: origin.refusing,
+        origin,
+        expected_header: arguments.expect_proxy,
+        clients_place: place("--client-namespace", arguments.client_namespace.as_deref())?,
+        origin_place: place("--origin-namespace", arguments.origin_namespace.as_deref())?,
+        schedules,
+        allowed: arguments.allow.clone(),
+        jobs: usize::from(arguments.jobs),
         patience: arguments.patience,
         held_bytes_max: arguments.held_max,
     };
-    let mut run = Run {
-        proxy: described,
-        way: arguments.way.name(),
-        seed: arguments.seed,
-        asked: schedules.len() as u64,
-        elapsed: Duration::ZERO,
-        tcp_memory: TcpMemory::new(),
-        again: again(arguments),
-    };
-    let stop = Arc::new(AtomicBool::new(false));
-    let (verdicts, received) = mpsc::channel();
+    allow_many_descriptors();
+    let progress = Progress::new(arguments.quiet, heading.asked);
     let begin = Instant::now();
-    let clients = {
-        let stop = stop.clone();
-        thread::spawn(move || {
-            if let Some(namespace) = client_namespace {
-                namespace.enter()?;
-            }
-            runner.run(jobs, schedules, stop, verdicts);
-            io::Result::Ok(())
-        })
-    };
-    let mut matrix = Matrix::new(arguments.allow.clone());
-    let mut progress = Progress::new(arguments.quiet, run.asked);
-    loop {
-        match received.recv_timeout(LOOK_EVERY) {
-            Ok(verdict) => matrix.note(verdict),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-        if interrupted.load(Ordering::Relaxed) || begin.elapsed() >= arguments.time_limit {
-            stop.store(true, Ordering::Relaxed);
-        }
-        let has_waited = matrix.done() >= HOPELESS_AFTER.min(run.asked) || begin.elapsed() >= HOPELESS_TIME;
-        if has_waited && matrix.without_any_connection().is_some() {
-            stop.store(true, Ordering::Relaxed);
-        }
-        if progress.is_due() {
-            progress.show(&matrix);
-            run.tcp_memory.look();
-        }
-    }
+    let report = trial.run(&mut |matrix| {
+        progress.show(matrix);
+        let is_over = interrupted.load(Ordering::Relaxed) || begin.elapsed() >= arguments.time_limit;
+        if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
     progress.finish();
-    let entered = clients.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
-    entered.map_err(|error| Failure::Failed(format!("enter the clients' namespace: {error}")))?;
-    origin.thread.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
-    run.elapsed = begin.elapsed();
-    outputs::print(|out| match arguments.format {
-        Format::Text => matrix.write_text(&run, out),
-        Format::Json => matrix.write_json(&run, out),
+    let report = report.map_err(|error| match &error {
+        Error::Listen { .. } => Failure::Failed(format!("--origin-address: {error}")),
+        Error::NoProxy { .. } => Failure::Failed(format!("{error} (--way {})", heading.way)),
+        Error::Place(_) => Failure::Failed(format!("--client-namespace: {error}")),
     })?;
-    verdict(&matrix, &run, &interrupted, arguments.time_limit)
+    outputs::print(|out| match arguments.format {
+        Format::Text => report::write_text(&heading, &report, out),
+        Format::Json => report::write_json(&heading, &report, out),
+    })?;
+    verdict(&report.matrix, &heading, &interrupted, arguments.time_limit)
 }
 
-fn verdict(matrix: &Matrix, run: &Run, interrupted: &AtomicBool, limit: Duration) -> Result<(), Failure> {
+fn verdict(matrix: &Matrix, heading: &Heading, interrupted: &AtomicBool, limit: Duration) -> Result<(), Failure> {
     let (done, failed) = (matrix.done(), matrix.failed());
     if interrupted.load(Ordering::Relaxed) {
-        return Err(Failure::Interrupted(format!("interrupted after {done} of {} schedules", run.asked)));
+        return Err(Failure::Interrupted(format!("interrupted after {done} of {} schedules", heading.asked)));
     }
     if let Some(why) = matrix.without_any_connection() {
-        let text = format!("none of {done} schedules got a connection through the proxy (--way {}): {why}", run.way);
+        let text =
+            format!("none of {done} schedules got a connection through the proxy (--way {}): {why}", heading.way);
         return Err(Failure::Failed(text));
     }
     if failed > 0 {
         return Err(Failure::Failed(format!("{failed} of {done} schedules failed")));
     }
-    if done < run.asked {
-        let text = format!("only {done} of {} schedules were run within {limit:?} (--time-limit)", run.asked);
+    if done < heading.asked {
+        let text = format!("only {done} of {} schedules were run within {limit:?} (--time-limit)", heading.asked);
         return Err(Failure::Failed(text));
     }
     Ok(())
@@ -270,8 +198,8 @@ fn entrance(arguments: &Arguments) -> Result<Entrance, Failure> {
         },
     };
     let proxy = match (&arguments.address, arguments.way) {
-        (None, Way::Transparent) => None,
-        (Some(address), Way::Transparent) => {
+        (None, WayIn::Transparent) => None,
+        (Some(address), WayIn::Transparent) => {
             let text = format!(
                 "{address}: in the way `transparent` clients connect to the server; leave the proxy's address out and \
                  give the server's with --origin-address"
@@ -284,7 +212,7 @@ fn entrance(arguments: &Arguments) -> Result<Entrance, Failure> {
         }
         (Some(address), _) => Some(resolve(address)?),
     };
-    if arguments.way == Way::Transparent && arguments.send_proxy.is_some() {
+    if arguments.way == WayIn::Transparent && arguments.send_proxy.is_some() {
         let text = "--send-proxy: in the way `transparent` clients connect to the server and know of no proxy";
         return Err(Failure::Wrong(text.to_owned()));
     }
@@ -303,7 +231,7 @@ fn origin_address(arguments: &Arguments) -> Result<SocketAddr, Failure> {
     let wrong = |expected: &str| Failure::Wrong(format!("--origin-address {text}: expected {expected}"));
     match (text.parse::<SocketAddr>(), text.parse::<IpAddr>()) {
         (Ok(address), _) => Ok(address),
-        (_, Ok(_)) if arguments.way == Way::Forward => {
+        (_, Ok(_)) if arguments.way == WayIn::Forward => {
             Err(wrong("the port too, which the proxy connects to, such as 127.0.0.1:9000"))
         }
         (_, Ok(ip)) if ip.is_unspecified() => Err(wrong("an address that can be connected to")),
@@ -312,10 +240,13 @@ fn origin_address(arguments: &Arguments) -> Result<SocketAddr, Failure> {
     }
 }
 
-fn namespace(flag: &str, name: Option<&str>) -> Result<Option<Namespace>, Failure> {
-    name.map(Namespace::open)
-        .transpose()
-        .map_err(|error| Failure::Failed(format!("{flag}: {error}; expected one that `ip netns list` shows, and root")))
+/// The place in the namespace of this name, or where the command itself is.
+fn place(flag: &str, namespace: Option<&str>) -> Result<Place, Failure> {
+    let Some(name) = namespace else { return Ok(Place::here()) };
+    let namespace = Namespace::open(name).map_err(|error| {
+        Failure::Failed(format!("{flag}: {error}; expected one that `ip netns list` shows, and root"))
+    })?;
+    Ok(Place::behind(move || namespace.enter()))
 }
 
 /// The seeds to run.
@@ -329,13 +260,7 @@ fn schedules(arguments: &Arguments, suite: &[Behaviour]) -> Result<Vec<u64>, Fai
     if arguments.only {
         return Ok(vec![arguments.seed]);
     }
-    let is_wanted = |seed: &u64| {
-        arguments.behaviours.is_empty() || {
-            let behaviour = suite[(seed % suite.len() as u64) as usize];
-            arguments.behaviours.contains(&behaviour)
-        }
-    };
-    Ok((arguments.seed..).filter(is_wanted).take(arguments.schedules as usize).collect())
+    Ok(Behaviour::seeds(suite, &arguments.behaviours, arguments.seed, arguments.schedules))
 }
 
 /// The command line without what chooses the schedules.
@@ -361,31 +286,16 @@ fn allow_many_descriptors() {
     let _ = rustix::process::setrlimit(Resource::Nofile, limit);
 }
 
-/// A runtime of one thread.
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime takes a few descriptors")
-}
-
 /// A line on the terminal that follows what is done.
 #[derive(Debug)]
 struct Progress {
     is_shown: bool,
     asked: u64,
-    last: Option<Instant>,
 }
 
 impl Progress {
     fn new(quiet: bool, asked: u64) -> Progress {
-        Progress { is_shown: !quiet && io::stderr().is_terminal(), asked, last: None }
-    }
-
-    /// Whether it is time to look; if so, it is not again until later.
-    fn is_due(&mut self) -> bool {
-        let is_due = self.last.is_none_or(|last| last.elapsed() >= LOOK_EVERY);
-        if is_due {
-            self.last = Some(Instant::now());
-        }
-        is_due
+        Progress { is_shown: !quiet && io::stderr().is_terminal(), asked }
     }
 
     fn show(&self, matrix: &Matrix) {
@@ -403,6 +313,16 @@ impl Progress {
     }
 }
 
+/// A parser that takes one of `all` by its name.
+fn named<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+    meaning: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.iter().map(|&value| PossibleValue::new(name(value)).help(meaning(value))))
+        .map(move |text| *all.iter().find(|&&value| name(value) == text).expect("the names are those of all"))
+}
+
 fn behaviour(text: &str) -> Result<Behaviour, String> {
     let all = Behaviour::all();
     all.iter().copied().find(|behaviour| behaviour.name() == text).ok_or_else(|| {
@@ -412,10 +332,10 @@ fn behaviour(text: &str) -> Result<Behaviour, String> {
 }
 
 fn fault(text: &str) -> Result<String, String> {
-    if judge::FAULTS.iter().any(|(name, _)| *name == text) {
+    if FAULTS.iter().any(|(name, _)| *name == text) {
         return Ok(text.to_owned());
     }
-    let names: Vec<&str> = judge::FAULTS.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = FAULTS.iter().map(|(name, _)| *name).collect();
     Err(format!("expected one of {}", names.join(", ")))
 }
 

@@ -1,91 +1,57 @@
-//! `headend conform` finds the faults of small faulty proxies, and none in a proxy that has none.
+//! The command `headend conform`: wrong requests, exit codes, reports. What it finds is tested in `crates/conform`.
 #![cfg(target_os = "linux")]
 
-#[path = "support/faulty.rs"]
-mod faulty;
-#[path = "conform/messages.rs"]
-mod messages;
-
-use std::io::{self, Write};
-use std::net::{Shutdown, TcpListener};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Command;
 use std::thread;
 
-use faulty::{Flaw, Proxy, Tongue, faults};
 use serde_json::Value;
 
-#[test]
-fn a_proxy_without_a_flaw_passes_every_behaviour() {
-    let matrix = Proxy::start(Tongue::Bare, Flaw::None).conform(&[], &["--schedules", "270"]);
-    assert_eq!(matrix["failed"], 0, "{matrix:#}");
-    let passed = matrix["passed"].as_u64().expect("a number");
-    assert!(passed >= 240, "what does not apply to this way in is two behaviours of 27: {matrix:#}");
+/// Runs `headend conform` on a proxy in the way `forward`, with its matrix as JSON; also whether it was content.
+fn conform(proxy: &str, origin: &str, arguments: &[&str]) -> (Value, bool) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headend"));
+    command.args(["conform", proxy, "--way", "forward", "--origin-address", origin, "--patience", "3s"]);
+    let output = command.args(["--format", "json"]).args(arguments).output().expect("the binary runs");
+    let matrix = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    (matrix, output.status.success())
 }
 
 #[test]
-fn bytes_that_are_lost_swapped_repeated_or_changed_are_told_apart() {
-    let wrong = [
-        (Flaw::DropsTheLastBytes, "bytes-missing"),
-        (Flaw::SwapsChunks, "bytes-reordered"),
-        (Flaw::RepeatsAChunk, "bytes-repeated"),
-        (Flaw::FlipsABit, "bytes-changed"),
-    ];
-    for (flaw, name) in wrong {
-        let matrix = Proxy::start(Tongue::Bare, flaw)
-            .conform(&["half-close-both", "half-close-under-load"], &["--schedules", "16"]);
-        let found = [faults(&matrix, "half-close-both"), faults(&matrix, "half-close-under-load")].concat();
-        assert!(found.contains(&name), "{flaw:?}: {matrix:#}");
-    }
-}
-
-#[test]
-fn a_reset_that_becomes_an_end_is_found_wherever_it_starts() {
-    let behaviours = ["reset-by-client", "reset-by-server", "reset-when-idle", "reset-at-once-server"];
-    let matrix = Proxy::start(Tongue::Bare, Flaw::EndsWhereItShouldReset).conform(&behaviours, &["--schedules", "40"]);
-    for behaviour in behaviours {
-        assert_eq!(faults(&matrix, behaviour), ["reset-became-end"], "{behaviour}: {matrix:#}");
-    }
-}
-
-#[test]
-fn ends_that_take_the_other_direction_along_or_are_never_passed_are_found() {
-    let behaviours = ["half-close-client", "half-close-server", "late-end"];
-    let matrix = Proxy::start(Tongue::Bare, Flaw::ClosesBothOnHalfClose).conform(&behaviours, &["--schedules", "15"]);
-    for behaviour in behaviours {
-        assert!(faults(&matrix, behaviour).contains(&"half-close-became-close"), "{behaviour}: {matrix:#}");
-    }
-    let matrix =
-        Proxy::start(Tongue::Bare, Flaw::NeverPassesEnds).conform(&["half-close-client"], &["--schedules", "5"]);
-    assert_eq!(faults(&matrix, "half-close-client"), ["end-not-passed"], "{matrix:#}");
-}
-
-#[test]
-fn a_stalled_reader_must_hold_back_its_sender_and_nothing_else() {
-    let flaws = [
-        (Flaw::WritesBeforeItReadsOn, "other-direction-blocked"),
-        (Flaw::ServesOneAtATime, "other-connection-blocked"),
-        (Flaw::NeverHoldsBack, "not-held-back"),
-    ];
-    for (flaw, name) in flaws {
-        // More than four sockets hold; the less there is to write, the less a busy machine can interrupt it for a second.
-        let more = ["--schedules", "8", "--held-max", "32MB"];
-        let matrix = Proxy::start(Tongue::Bare, flaw).conform(&["stalled-client", "stalled-server"], &more);
-        // Not in each: whether a proxy's write blocks is up to the kernel's buffers as well, which grow as it sees fit.
-        let found = [faults(&matrix, "stalled-client"), faults(&matrix, "stalled-server")].concat();
-        assert!(found.contains(&name), "{flaw:?}: {matrix:#}");
-    }
-}
-
-#[test]
-fn a_fault_is_repeated_by_its_seed_alone_and_may_be_allowed() {
-    let proxy = Proxy::start(Tongue::Bare, Flaw::ClosesBothOnHalfClose);
-    let matrix = proxy.conform(&["half-close-at-once-client"], &["--schedules", "3", "--seed", "1000"]);
-    let row = &matrix["behaviours"][0];
-    let seed = row["faults"][0]["seeds"][0].as_u64().expect("a seed").to_string();
-    let again = proxy.conform(&[], &["--only", "--seed", &seed]);
-    assert_eq!(faults(&again, "half-close-at-once-client"), ["half-close-became-close"], "{again:#}");
-    let allowed = proxy.conform(&[], &["--only", "--seed", &seed, "--allow", "half-close-became-close"]);
+fn a_fault_fails_the_command_unless_it_is_allowed() {
+    let origin = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").to_string();
+    let proxy = closer(origin.clone());
+    let seen = |matrix: &Value| matrix["behaviours"][0]["faults"][0].clone();
+    let (matrix, is_content) =
+        conform(&proxy, &origin, &["--behaviour", "half-close-at-once-client", "--schedules", "3", "--seed", "1000"]);
+    assert!(!is_content, "{matrix:#}");
+    assert_eq!(seen(&matrix)["name"], "half-close-became-close", "{matrix:#}");
+    let seed = seen(&matrix)["seeds"][0].as_u64().expect("a seed").to_string();
+    let (again, is_content) = conform(&proxy, &origin, &["--only", "--seed", &seed]);
+    assert!(!is_content && seen(&again)["name"] == "half-close-became-close", "{again:#}");
+    let allowed = ["--only", "--seed", &seed, "--allow", "half-close-became-close"];
+    let (allowed, is_content) = conform(&proxy, &origin, &allowed);
+    assert!(is_content, "{allowed:#}");
     assert_eq!((&allowed["failed"], &allowed["allowed"]), (&Value::from(0), &Value::from(1)), "{allowed:#}");
+}
+
+/// The address of a proxy that closes both directions when the client ends one.
+fn closer(origin: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address").to_string();
+    thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let mut server = TcpStream::connect(&origin).expect("the server listens");
+            thread::spawn(move || {
+                let mut bytes = [0; 4096];
+                while let Ok(1..) = client.read(&mut bytes).inspect(|&read| drop(server.write_all(&bytes[..read]))) {}
+                // Either may have gone already.
+                let _ = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
+            });
+        }
+    });
+    address
 }
 
 #[test]
@@ -96,7 +62,7 @@ fn without_a_proxy_the_kernel_itself_passes() {
 }
 
 #[test]
-fn where_no_proxy_listens_or_none_that_connects_the_run_ends_soon_and_says_why() {
+fn without_a_proxy_that_connects_the_run_ends_soon_and_says_why() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let nobody = free.local_addr().expect("its address").to_string();
     drop(free);
@@ -121,7 +87,7 @@ fn where_no_proxy_listens_or_none_that_connects_the_run_ends_soon_and_says_why()
 }
 
 #[test]
-fn a_server_that_cannot_listen_where_it_should_is_told_with_what_would_be_right() {
+fn an_origin_address_that_cannot_be_listened_at_is_explained() {
     let proxy = speaker(b"");
     // 192.0.2.0/24 is nobody's (RFC 5737).
     let cases = [
@@ -163,6 +129,22 @@ fn a_wrong_request_says_what_would_be_right() {
         (&["127.0.0.1:1", "--way", "http", "--patience", "1s"], "3s or more"),
     ];
     for (arguments, expected) in wrong {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headend"));
+        let output = command.arg("conform").args(arguments).output().expect("the binary runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.contains(expected), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn a_behaviour_that_a_way_in_does_not_have_is_a_wrong_request() {
+    let cases: [(&[&str], &str); 3] = [
+        (&["127.0.0.1:1", "--way", "absolute", "--behaviour", "turns"], "not tested in the way `absolute`"),
+        (&["127.0.0.1:1", "--way", "http", "--behaviour", "wrong-header"], "not tested in the way `http`"),
+        (&["--way", "transparent", "--send-proxy", "v1"], "know of no proxy"),
+    ];
+    for (arguments, expected) in cases {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headend"));
         let output = command.arg("conform").args(arguments).output().expect("the binary runs");
         let text = String::from_utf8_lossy(&output.stderr);

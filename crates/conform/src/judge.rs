@@ -1,60 +1,18 @@
 //! What is wrong with what two ends of a connection saw.
 
-use super::end::{Arrival, Outcome};
-use super::exchange::End;
-use super::plan::{Connection, Last, Side, Step};
-use super::stream::Difference;
-
-/// One way not to be a wire. The name is what the matrix counts and what `--allow` takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) name: &'static str,
-    pub(super) detail: String,
-}
-
-/// Every fault there is, and what it means.
-pub(super) const FAULTS: &[(&str, &str)] = &[
-    ("bytes-missing", "bytes in the middle or at the end never arrived"),
-    ("bytes-reordered", "bytes arrived before others that were sent earlier"),
-    ("bytes-repeated", "bytes arrived twice"),
-    ("bytes-foreign", "bytes of another direction or connection arrived"),
-    ("bytes-changed", "bytes arrived that nobody sent"),
-    ("end-not-passed", "everything arrived, and the end of the direction did not"),
-    ("end-became-reset", "a direction that ended properly arrived as a reset"),
-    ("half-close-became-close", "the end of one direction ended the other one too"),
-    ("reset-became-end", "a reset arrived as a proper end"),
-    ("reset-not-passed", "a reset did not arrive"),
-    ("broken-off", "the connection broke though nobody had ended it"),
-    ("stuck", "nothing moved any more, and bytes were missing"),
-    ("other-direction-blocked", "a stalled reader held up what it wrote itself"),
-    ("other-connection-blocked", "a stalled reader held up another connection"),
-    ("not-held-back", "a stalled reader did not hold back its sender"),
-    ("no-connection", "the proxy did not connect to a server that listens"),
-    ("refusal-not-passed", "the proxy did not say that the server refused"),
-    ("refusal-became-end", "a refusal arrived as a proper end"),
-    ("request-changed", "the head of a request arrived changed, or what arrived is no request"),
-    ("answer-changed", "the head of an answer arrived changed, or what arrived is no answer"),
-    ("field-not-removed", "a field for the proxy alone reached the server"),
-    ("via-missing", "a request does not say that a proxy was there"),
-    ("client-not-told", "the server was not told who the client is"),
-    ("client-wrong", "the server was told of another client"),
-    ("header-not-refused", "a connection went on that began with no valid PROXY header"),
-];
-
-impl Fault {
-    pub(super) fn new(name: &'static str, detail: impl Into<String>) -> Fault {
-        debug_assert!(FAULTS.iter().any(|(known, _)| *known == name), "{name} is listed");
-        Fault { name, detail: detail.into() }
-    }
-}
+use super::fault::Fault;
+use super::outcome::{Arrival, Outcome};
+use super::pattern::Difference;
+use super::plan::{ConnectionPlan, Last, Script, Step};
+use super::role::Role;
 
 /// The faults that a connection showed, each name once.
-pub(super) fn judge(plan: &Connection, client: &Outcome, server: &Outcome) -> Vec<Fault> {
+pub(crate) fn judge(plan: &ConnectionPlan, client: &Outcome, server: &Outcome) -> Vec<Fault> {
     let mut faults: Vec<Fault> = Vec::new();
     let is_message = plan.dialogue.is_some();
     let ends = [
-        (End::Client, &plan.client, client, &plan.server, server),
-        (End::Server, &plan.server, server, &plan.client, client),
+        (Role::Client, &plan.client, client, &plan.server, server),
+        (Role::Server, &plan.server, server, &plan.client, client),
     ];
     for (from, writer, sent, reader, seen) in ends {
         let direction = format!("{} to {}", from.name(), from.other().name());
@@ -98,12 +56,12 @@ fn content(seen: &Outcome, sent: &Outcome, direction: &str) -> Option<Fault> {
     Some(fault)
 }
 
-fn has_reset(side: &Side, outcome: &Outcome) -> bool {
-    side.last == Last::Reset && outcome.cut_at.is_none() && outcome.write_error.is_none()
+fn has_reset(script: &Script, outcome: &Outcome) -> bool {
+    script.last == Last::Reset && outcome.cut_at.is_none() && outcome.write_error.is_none()
 }
 
 /// How the direction of `writer` ended at `reader`, if not as it should.
-fn ending(writer: &Side, sent: &Outcome, reader: &Side, seen: &Outcome, direction: &str) -> Option<Fault> {
+fn ending(writer: &Script, sent: &Outcome, reader: &Script, seen: &Outcome, direction: &str) -> Option<Fault> {
     let progress = format!("{direction}: {} of {} bytes had arrived", seen.received, sent.sent);
     if has_reset(reader, seen) {
         // Whoever resets has no right to what is on the way. That the other one learns of it is the other direction's matter.
@@ -146,7 +104,13 @@ fn ending(writer: &Side, sent: &Outcome, reader: &Side, seen: &Outcome, directio
 }
 
 /// The same of a message. One that was cut off says so by not being whole, whatever its connection ends with.
-fn ending_of_message(writer: &Side, sent: &Outcome, reader: &Side, seen: &Outcome, direction: &str) -> Option<Fault> {
+fn ending_of_message(
+    writer: &Script,
+    sent: &Outcome,
+    reader: &Script,
+    seen: &Outcome,
+    direction: &str,
+) -> Option<Fault> {
     let progress = format!("{direction}: {} of {} bytes had arrived", seen.received, sent.sent);
     if has_reset(reader, seen) {
         return None;
@@ -191,14 +155,14 @@ fn ending_of_message(writer: &Side, sent: &Outcome, reader: &Side, seen: &Outcom
 
 /// Whether what is missing was cut off by the end of the other direction: the writer was told, or it had waited for that
 /// end before it wrote what did not arrive.
-fn was_to_follow(writer: &Side, sent: &Outcome, seen: &Outcome) -> bool {
+fn was_to_follow(writer: &Script, sent: &Outcome, seen: &Outcome) -> bool {
     let before = writer.steps.iter().take_while(|step| **step != Step::UntilEnd);
     let before: u64 = before.map(|step| if let Step::Write(bytes) = step { *bytes as u64 } else { 0 }).sum();
     sent.write_error.is_some() || (writer.steps.contains(&Step::UntilEnd) && seen.received <= before)
 }
 
 /// A write that failed though the reader had done nothing to make it fail.
-fn failed_write(sent: &Outcome, reader: &Side, seen: &Outcome, direction: &str) -> Option<Fault> {
+fn failed_write(sent: &Outcome, reader: &Script, seen: &Outcome, direction: &str) -> Option<Fault> {
     let error = sent.write_error?;
     if reader.last == Last::Reset {
         return None;
@@ -209,7 +173,7 @@ fn failed_write(sent: &Outcome, reader: &Side, seen: &Outcome, direction: &str) 
     (seen.arrival != Arrival::Reset || name != "broken-off").then(|| Fault::new(name, detail))
 }
 
-fn not_held(writer: &Side, bytes: u64, direction: &str) -> Fault {
+fn not_held(writer: &Script, bytes: u64, direction: &str) -> Fault {
     if writer.steps.contains(&Step::Pour) {
         return Fault::new("reset-not-passed", format!("{direction}: {bytes} bytes were taken after the reset"));
     }

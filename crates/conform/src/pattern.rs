@@ -2,7 +2,7 @@
 
 /// What one end of one connection writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stream {
+pub(crate) struct Pattern {
     key: u64,
 }
 
@@ -12,14 +12,14 @@ const SEARCH_BYTES: u64 = 4 << 20;
 const SAMPLE_BYTES: usize = 32;
 const SAMPLE_BYTES_MIN: usize = 8;
 
-impl Stream {
+impl Pattern {
     /// What the client (`end` 0) or the server (1) writes on a connection of the schedule with this seed.
-    pub(super) fn new(seed: u64, connection: usize, end: usize) -> Stream {
-        Stream { key: mix(seed ^ mix(2 * connection as u64 + end as u64 + 1)) }
+    pub(crate) fn new(seed: u64, connection: usize, end: usize) -> Pattern {
+        Pattern { key: mix(seed ^ mix(2 * connection as u64 + end as u64 + 1)) }
     }
 
     /// Fills `out` with the stream's bytes from `at` on.
-    pub(super) fn fill(self, at: u64, out: &mut [u8]) {
+    pub(crate) fn fill(self, at: u64, out: &mut [u8]) {
         let word = |index: u64| mix(self.key.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15))).to_le_bytes();
         let (mut index, offset) = (at / 8, (at % 8) as usize);
         let (head, body) = out.split_at_mut(out.len().min((8 - offset) % 8));
@@ -51,7 +51,7 @@ fn mix(mut z: u64) -> u64 {
 
 /// How what came differs from what was sent, at the first byte that does. Places count from the stream's begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Difference {
+pub(crate) enum Difference {
     /// Bytes are missing, and the stream goes on behind them.
     Missing { at: u64, bytes: u64 },
     /// Bytes came before others that were sent earlier.
@@ -66,10 +66,10 @@ pub(super) enum Difference {
 
 /// Compares what arrives with what was sent.
 #[derive(Debug)]
-pub(super) struct Checker {
-    stream: Stream,
+pub(crate) struct Checker {
+    stream: Pattern,
     /// The streams that could be mistaken for this one.
-    others: Vec<(String, Stream)>,
+    others: Vec<(String, Pattern)>,
     /// Bytes that have arrived.
     received: u64,
     /// Where in the stream the next byte belongs; differs from `received` once something was missing.
@@ -79,20 +79,20 @@ pub(super) struct Checker {
 }
 
 impl Checker {
-    pub(super) fn new(stream: Stream, others: Vec<(String, Stream)>) -> Checker {
+    pub(crate) fn new(stream: Pattern, others: Vec<(String, Pattern)>) -> Checker {
         Checker { stream, others, received: 0, next: 0, difference: None, expected: Vec::new() }
     }
 
-    pub(super) fn received(&self) -> u64 {
+    pub(crate) fn received(&self) -> u64 {
         self.received
     }
 
-    pub(super) fn difference(&self) -> Option<&Difference> {
+    pub(crate) fn difference(&self) -> Option<&Difference> {
         self.difference.as_ref()
     }
 
     /// The next bytes have arrived.
-    pub(super) fn take(&mut self, bytes: &[u8]) {
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
         self.received += bytes.len() as u64;
         let mut rest = bytes;
         // A difference of any other kind leaves no place to go on from; what was missing may still come.
@@ -136,7 +136,7 @@ impl Checker {
         if let Some(from) = self.stream.find(sample, at.saturating_sub(SEARCH_BYTES), at) {
             return Difference::Repeated { at, from };
         }
-        let foreign = |(_, stream): &&(String, Stream)| stream.find(sample, 0, SEARCH_BYTES).is_some();
+        let foreign = |(_, stream): &&(String, Pattern)| stream.find(sample, 0, SEARCH_BYTES).is_some();
         match self.others.iter().find(foreign) {
             Some((whose, _)) => Difference::Foreign { at, whose: whose.clone() },
             None => Difference::Changed { at },
@@ -148,7 +148,7 @@ impl Checker {
 mod tests {
     use super::*;
 
-    const STREAM: Stream = Stream { key: 7 };
+    const STREAM: Pattern = Pattern { key: 7 };
 
     fn bytes(from: u64, to: u64) -> Vec<u8> {
         let mut bytes = vec![0; (to - from) as usize];
@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn difference(parts: &[Vec<u8>]) -> Option<Difference> {
-        let mut checker = Checker::new(STREAM, vec![("the other end".to_owned(), Stream { key: 8 })]);
+        let mut checker = Checker::new(STREAM, vec![("the other end".to_owned(), Pattern { key: 8 })]);
         for part in parts {
             checker.take(part);
         }
@@ -191,7 +191,7 @@ mod tests {
             "two pieces swapped"
         );
         let mut other = vec![0; 40];
-        Stream { key: 8 }.fill(16, &mut other);
+        Pattern { key: 8 }.fill(16, &mut other);
         assert_eq!(
             difference(&[bytes(0, 50), other]),
             Some(Difference::Foreign { at: 50, whose: "the other end".to_owned() })

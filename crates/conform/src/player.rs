@@ -10,71 +10,29 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time;
 
-use super::exchange::{End, Exchange};
-use super::introduction::Told;
-use super::judge::Fault;
+use super::exchange::Exchange;
 use super::message::Dialogue;
-use super::plan::{Last, Reading, Side, Step};
-use super::speech::Speech;
-use super::stream::{Checker, Difference, Stream};
-
-/// How the direction towards an end ended there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
-    /// It had not when this end left.
-    Open,
-    /// With a FIN.
-    Clean,
-    /// With a reset, or what the kernel makes of one.
-    Reset,
-}
-
-/// What one end did and saw.
-#[derive(Clone, Debug)]
-pub(super) struct Outcome {
-    pub(super) sent: u64,
-    pub(super) received: u64,
-    pub(super) difference: Option<Difference>,
-    pub(super) arrival: Arrival,
-    /// Why it could not write on.
-    pub(super) write_error: Option<io::ErrorKind>,
-    /// It was told to leave before its part was over; at this.
-    pub(super) cut_at: Option<&'static str>,
-    /// Bytes on the way when nothing held it back.
-    pub(super) not_held: Option<u64>,
-    /// What it saw that is wrong by itself.
-    pub(super) faults: Vec<Fault>,
-    /// The proxy answered in place of the server; with this.
-    pub(super) refused: Option<String>,
-    /// An answer said that its connection ends, and it did not.
-    pub(super) is_unclosed: bool,
-    /// What the server was told of the client.
-    pub(super) told: Option<Told>,
-}
+use super::outcome::{Arrival, Outcome};
+use super::pattern::{Checker, Pattern};
+use super::plan::{Last, Reading, Script, Step};
+use super::role::Role;
+use super::speech::{Names, Speech};
+use super::told::Told;
 
 /// What happened on a connection before its ends play.
 #[derive(Debug, Default)]
-pub(super) struct Begin {
+pub(crate) struct Begin {
     /// Bytes of its own stream that the end has sent along with the hand-shake with the proxy.
-    pub(super) early: usize,
+    pub(crate) early: usize,
     /// Bytes that it has received.
-    pub(super) came: Vec<u8>,
+    pub(crate) came: Vec<u8>,
     /// Bytes that go before what it says first.
-    pub(super) first: Vec<u8>,
+    pub(crate) first: Vec<u8>,
     /// The other end has reset.
-    pub(super) is_reset: bool,
+    pub(crate) is_reset: bool,
     /// The messages that both ends speak, if not bare streams.
-    pub(super) dialogue: Option<(Dialogue, Names)>,
-    pub(super) told: Option<Told>,
-}
-
-/// What a request has besides what its schedule says.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Names {
-    /// The server's address.
-    pub(super) server: String,
-    /// The field that says who asks.
-    pub(super) authorization: String,
+    pub(crate) dialogue: Option<(Dialogue, Names)>,
+    pub(crate) told: Option<Told>,
 }
 
 /// A writer that gets nothing written for so long is held back. With 300 ms, and a load of 15 on each core, a proxy that had
@@ -87,23 +45,23 @@ const OPERATIONS_MAX: u32 = 8;
 /// Of a write while it waits to be held back, or to fail.
 const FLOOD_BYTES: usize = 64 * 1024;
 
-/// Plays `side` on `stream`. With the outcome comes the connection, if another request may go over it.
-pub(super) async fn play(
+/// Plays `script` on `stream`. With the outcome comes the connection, if another request may go over it.
+pub(crate) async fn play(
     stream: TcpStream,
     begin: Begin,
-    side: &Side,
-    end: End,
+    script: &Script,
+    end: Role,
     exchange: &Exchange,
 ) -> (Outcome, Option<TcpStream>) {
     let Begin { early, came, first, is_reset, dialogue, told } = begin;
     let (seed, connection) = (exchange.seed, exchange.connection);
-    let mine = Stream::new(seed, connection, end as usize);
-    let theirs = Stream::new(seed, connection, end.other() as usize);
+    let mine = Pattern::new(seed, connection, end as usize);
+    let theirs = Pattern::new(seed, connection, end.other() as usize);
     let mut others = vec![(format!("the {}'s own direction", end.name()), mine)];
     for other in (0..exchange.connections).filter(|&other| other != connection) {
-        for of in End::BOTH {
+        for of in Role::BOTH {
             let whose = format!("the {} of connection {other}", of.name());
-            others.push((whose, Stream::new(seed, other, of as usize)));
+            others.push((whose, Pattern::new(seed, other, of as usize)));
         }
     }
     let player = Player {
@@ -123,8 +81,8 @@ pub(super) async fn play(
     };
     exchange.note_sent(end, early);
     let is_cut = {
-        let mut reading = pin!(player.read(came, side.reading));
-        let mut writing = pin!(player.write(&side.steps));
+        let mut reading = pin!(player.read(came, script.reading));
+        let mut writing = pin!(player.write(&script.steps));
         let (mut has_read, mut has_written) = (false, false);
         loop {
             tokio::select! {
@@ -133,7 +91,7 @@ pub(super) async fn play(
                 () = &mut writing, if !has_written => has_written = true,
             }
             // An end that could not do its part waits for what the other one makes of it.
-            let leaves = has_written && side.last != Last::AfterEnd && player.write_error.get().is_none();
+            let leaves = has_written && script.last != Last::AfterEnd && player.write_error.get().is_none();
             if leaves || (has_read && has_written) {
                 break false;
             }
@@ -142,8 +100,8 @@ pub(super) async fn play(
     let mut outcome = player.outcome(is_cut);
     outcome.told = told;
     let may_go_on =
-        !is_cut && side.last == Last::AfterEnd && player.speech.as_ref().is_some_and(Speech::keeps_connection);
-    if is_cut || side.last == Last::Reset {
+        !is_cut && script.last == Last::AfterEnd && player.speech.as_ref().is_some_and(Speech::keeps_connection);
+    if is_cut || script.last == Last::Reset {
         // Closing with no time to linger is a reset (RFC 9293 section 3.10.5, ABORT). After a cut it is the quickest way
         // out for everybody. On a socket that is gone it fails, and is not needed.
         let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
@@ -153,9 +111,9 @@ pub(super) async fn play(
 
 struct Player<'a> {
     stream: &'a TcpStream,
-    end: End,
+    end: Role,
     exchange: &'a Exchange,
-    mine: Stream,
+    mine: Pattern,
     checker: RefCell<Checker>,
     /// What is around the streams, if they go in messages.
     speech: Option<Speech>,

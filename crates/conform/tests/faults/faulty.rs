@@ -1,20 +1,20 @@
-//! A small proxy with a flaw of choice, and `headend conform` on it.
+//! A small proxy with a flaw of choice, and trials of it.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener as StdListener};
-use std::process::Command;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use serde_json::Value;
+use headend_conform::{Behaviour, Entrance, HeaderVersion, Matrix, Place, Trial, WayIn};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 use tokio::task::LocalSet;
 
-/// What is wrong with a proxy.
+/// The one thing that is wrong with a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
     None,
@@ -28,19 +28,19 @@ pub(crate) enum Flaw {
     WritesBeforeItReadsOn,
     ServesOneAtATime,
     NeverHoldsBack,
-    // Of headers of the PROXY protocol.
+    // Flaws with headers of the PROXY protocol.
     DropsTheHeader,
     NamesItself,
     LeavesTheHeaderTwice,
     TakesAnyHeader,
-    // Of requests.
+    // Flaws with requests.
     KeepsAbsoluteForm,
     KeepsWhatIsItsOwn,
     DropsAField,
     TakesHeadForGet,
 }
 
-/// What clients speak to a proxy.
+/// The protocol that clients speak to a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tongue {
     /// Nothing: all go to one server.
@@ -91,30 +91,45 @@ impl Proxy {
         Proxy { address, server, tongue }
     }
 
-    /// The matrix of these behaviours, or of all.
-    pub(crate) fn conform(&self, behaviours: &[&str], more: &[&str]) -> Value {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_headend"));
-        command.args(["conform", &self.address.to_string(), "--format", "json"]);
-        command.args(["--patience", "3s", "--time-limit", "60s"]);
-        match self.tongue {
-            Tongue::Absolute => command.args(["--way", "absolute"]),
-            _ => command.args(["--way", "forward", "--origin-address", &self.server.to_string()]),
+    /// A trial of these behaviours, or of all, with so many schedules.
+    pub(crate) fn trial(&self, behaviours: &[&str], count: u64) -> Trial {
+        let introduces = (self.tongue == Tongue::Introduced).then_some(HeaderVersion::V1);
+        let (way, origin) = match self.tongue {
+            Tongue::Absolute => (WayIn::Absolute, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+            _ => (WayIn::Forward, self.server),
         };
-        if self.tongue == Tongue::Introduced {
-            command.args(["--send-proxy", "v1", "--expect-proxy", "v1"]);
+        let entrance = Entrance { way, proxy: Some(self.address), user: None, introduces };
+        let wanted: Vec<Behaviour> = behaviours.iter().map(|name| behaviour(name)).collect();
+        Trial {
+            schedules: Behaviour::seeds(&Behaviour::suite(&entrance), &wanted, 1, count),
+            entrance,
+            origin,
+            expected_header: introduces,
+            clients_place: Place::here(),
+            origin_place: Place::here(),
+            allowed: Vec::new(),
+            jobs: 32,
+            patience: Duration::from_secs(3),
+            held_bytes_max: 64_000_000,
         }
-        if !behaviours.is_empty() {
-            command.args(["--behaviour", &behaviours.join(",")]);
-        }
-        let output = command.args(more).output().expect("the binary runs");
-        let text = String::from_utf8_lossy(&output.stdout);
-        let matrix: Value = serde_json::from_str(&text).unwrap_or_else(|error| {
-            panic!("{error}: {text}\n{}", String::from_utf8_lossy(&output.stderr));
-        });
-        let is_right = matrix["failed"] == 0 && matrix["schedules_run"] == matrix["schedules_asked"];
-        assert_eq!(output.status.code(), Some(i32::from(!is_right)), "the exit code tells: {matrix:#}");
-        matrix
     }
+
+    /// The matrix of these behaviours, or of all, after so many schedules.
+    pub(crate) fn matrix(&self, behaviours: &[&str], count: u64) -> Matrix {
+        run(self.trial(behaviours, count))
+    }
+}
+
+/// The matrix of a trial, of which all schedules are run.
+pub(crate) fn run(trial: Trial) -> Matrix {
+    let asked = trial.schedules.len() as u64;
+    let matrix = trial.run(&mut |_| ControlFlow::Continue(())).expect("the proxy and the server listen").matrix;
+    assert_eq!(matrix.done(), asked, "schedules have been run: {matrix:#?}");
+    matrix
+}
+
+fn behaviour(name: &str) -> Behaviour {
+    Behaviour::all().into_iter().find(|behaviour| behaviour.name() == name).expect("a behaviour of this name")
 }
 
 /// Reads up to `end`, at most `most` bytes, and no further.
@@ -299,10 +314,9 @@ async fn write(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Names of the faults that a behaviour showed.
-pub(crate) fn faults<'a>(matrix: &'a Value, behaviour: &str) -> Vec<&'a str> {
-    let row = matrix["behaviours"].as_array().expect("rows").iter().find(|row| row["name"] == behaviour);
-    let row = row.unwrap_or_else(|| panic!("{behaviour} is in {matrix:#}"));
-    let faults = row["faults"].as_array().expect("a list");
-    faults.iter().map(|fault| fault["name"].as_str().expect("a name")).collect()
+/// The names of the faults that a behaviour showed.
+pub(crate) fn faults(matrix: &Matrix, name: &str) -> Vec<&'static str> {
+    let row = matrix.rows().find(|(behaviour, _)| behaviour.name() == name);
+    let (_, tally) = row.unwrap_or_else(|| panic!("{name} is in {matrix:#?}"));
+    tally.faults.keys().copied().collect()
 }

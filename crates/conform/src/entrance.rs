@@ -4,65 +4,81 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use clap::ValueEnum;
 use tokio::net::TcpStream;
 use tokio::time;
 
-use super::introduction::{Introduction, Version};
+use super::introduction::{HeaderVersion, Introduction};
 use super::message::{self, Decoder, Dialogue, Framing, HEAD_BYTES_MAX, Of};
+use super::socket::{read_some, write_all};
 
-/// How a client tells the proxy where it wants to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Way {
-    /// HTTP CONNECT (RFC 9110 section 9.3.6)
+/// The ways in which a client tells the proxy where it wants to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WayIn {
+    /// HTTP CONNECT (RFC 9110 section 9.3.6).
     Http,
-    /// HTTP requests for whole URLs (RFC 9112 section 3.2.2)
+    /// HTTP requests for whole URLs (RFC 9112 section 3.2.2).
     Absolute,
-    /// SOCKS5 CONNECT (RFC 1928)
+    /// SOCKS5 CONNECT (RFC 1928).
     Socks5,
-    /// Not at all: the proxy connects to one server, that of --origin-address
+    /// Clients say nothing: the proxy connects to one server.
     Forward,
-    /// Not at all: the client connects to the server, and the proxy stands between
+    /// Clients connect to the server itself, and the proxy stands between.
     Transparent,
 }
 
-impl Way {
-    pub(super) fn name(self) -> &'static str {
+impl WayIn {
+    /// Every way in.
+    pub const ALL: [WayIn; 5] = [WayIn::Http, WayIn::Absolute, WayIn::Socks5, WayIn::Forward, WayIn::Transparent];
+
+    /// The name of this way, as command lines have it.
+    pub fn name(self) -> &'static str {
         match self {
-            Way::Http => "http",
-            Way::Absolute => "absolute",
-            Way::Socks5 => "socks5",
-            Way::Forward => "forward",
-            Way::Transparent => "transparent",
+            WayIn::Http => "http",
+            WayIn::Absolute => "absolute",
+            WayIn::Socks5 => "socks5",
+            WayIn::Forward => "forward",
+            WayIn::Transparent => "transparent",
+        }
+    }
+
+    /// This way in a line, for people who choose one.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            WayIn::Http => "HTTP CONNECT (RFC 9110 section 9.3.6)",
+            WayIn::Absolute => "HTTP requests for whole URLs (RFC 9112 section 3.2.2)",
+            WayIn::Socks5 => "SOCKS5 CONNECT (RFC 1928)",
+            WayIn::Forward => "Not at all: the proxy connects to one server, that of --origin-address",
+            WayIn::Transparent => "Not at all: the client connects to the server, and the proxy stands between",
         }
     }
 }
 
-/// Where clients connect, and as whom.
+/// The address at which clients connect, and the names that they give.
 #[derive(Clone, Debug)]
-pub(super) struct Entrance {
-    pub(super) way: Way,
-    /// None in the transparent way.
-    pub(super) proxy: Option<SocketAddr>,
+pub struct Entrance {
+    /// How they tell the proxy where they want to go.
+    pub way: WayIn,
+    /// The proxy's address; none in the transparent way.
+    pub proxy: Option<SocketAddr>,
     /// Name and password, if the proxy wants them.
-    pub(super) user: Option<(String, String)>,
-    /// They say who they are with a PROXY header of this version.
-    pub(super) introduces: Option<Version>,
+    pub user: Option<(String, String)>,
+    /// The version of the PROXY header with which they say who they are, if they do.
+    pub introduces: Option<HeaderVersion>,
 }
 
 /// A connection through the proxy.
 #[derive(Debug)]
-pub(super) struct Connected {
-    pub(super) stream: TcpStream,
+pub(crate) struct Connected {
+    pub(crate) stream: TcpStream,
     /// Bytes that followed the proxy's answer: the server's first.
-    pub(super) came: Vec<u8>,
+    pub(crate) came: Vec<u8>,
     /// Goes along with what the client says first.
-    pub(super) first: Vec<u8>,
+    pub(crate) first: Vec<u8>,
 }
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(crate) enum NoConnection {
     /// The proxy said so, in its protocol.
     Answered(String),
     /// The connection was reset.
@@ -71,11 +87,11 @@ pub(super) enum Refusal {
     Failed(String),
 }
 
-impl From<io::Error> for Refusal {
-    fn from(error: io::Error) -> Refusal {
+impl From<io::Error> for NoConnection {
+    fn from(error: io::Error) -> NoConnection {
         match error.kind() {
-            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Refusal::Reset,
-            _ => Refusal::Failed(error.to_string()),
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => NoConnection::Reset,
+            _ => NoConnection::Failed(error.to_string()),
         }
     }
 }
@@ -88,21 +104,21 @@ const BETWEEN_PIECES: Duration = Duration::from_millis(2);
 impl Entrance {
     /// Connects to `server` through the proxy, and sends `early` along with the request. In the way `absolute` the request
     /// itself is left to whoever speaks on the connection.
-    pub(super) async fn connect(
+    pub(crate) async fn connect(
         &self,
         server: SocketAddr,
         early: &[u8],
         introduction: Option<&Introduction>,
-    ) -> Result<Connected, Refusal> {
+    ) -> Result<Connected, NoConnection> {
         let (stream, first) = self.open(server, introduction).await?;
         let came = match self.way {
-            Way::Absolute => return Ok(Connected { stream, came: Vec::new(), first }),
-            Way::Forward | Way::Transparent => {
+            WayIn::Absolute => return Ok(Connected { stream, came: Vec::new(), first }),
+            WayIn::Forward | WayIn::Transparent => {
                 write_all(&stream, &[&first, early].concat()).await?;
                 Vec::new()
             }
-            Way::Http => self.ask_http(&stream, first, server, early).await?,
-            Way::Socks5 => {
+            WayIn::Http => self.ask_http(&stream, first, server, early).await?,
+            WayIn::Socks5 => {
                 self.ask_socks5(&stream, first, server, early).await?;
                 Vec::new()
             }
@@ -115,10 +131,10 @@ impl Entrance {
         &self,
         server: SocketAddr,
         introduction: Option<&Introduction>,
-    ) -> Result<(TcpStream, Vec<u8>), Refusal> {
+    ) -> Result<(TcpStream, Vec<u8>), NoConnection> {
         let at = self.proxy.unwrap_or(server);
-        let stream = TcpStream::connect(at).await.map_err(|error| match Refusal::from(error) {
-            Refusal::Failed(reason) => Refusal::Failed(format!("connect to {at}: {reason}")),
+        let stream = TcpStream::connect(at).await.map_err(|error| match NoConnection::from(error) {
+            NoConnection::Failed(reason) => NoConnection::Failed(format!("connect to {at}: {reason}")),
             other => other,
         })?;
         // A small write is a segment of its own, as in many programs.
@@ -134,7 +150,7 @@ impl Entrance {
     }
 
     /// What a request for a whole URL of `server` is answered with, for a server that refuses.
-    pub(super) async fn ask_absolute(&self, server: SocketAddr, introduction: Option<&Introduction>) -> Refusal {
+    pub(crate) async fn ask_absolute(&self, server: SocketAddr, introduction: Option<&Introduction>) -> NoConnection {
         let ask = async {
             let (stream, first) = self.open(server, introduction).await?;
             let get =
@@ -152,16 +168,16 @@ impl Entrance {
             }
             let line = decoder.head().map(|head| (head.status(), head.line.clone()));
             match line {
-                Some((Some(400..=599), line)) => Ok(Refusal::Answered(line)),
-                Some((_, line)) => Ok(Refusal::Failed(format!("it was answered with {line:?}"))),
-                None => Ok(Refusal::Failed(decoder.broken().unwrap_or_default().to_owned())),
+                Some((Some(400..=599), line)) => Ok(NoConnection::Answered(line)),
+                Some((_, line)) => Ok(NoConnection::Failed(format!("it was answered with {line:?}"))),
+                None => Ok(NoConnection::Failed(decoder.broken().unwrap_or_default().to_owned())),
             }
         };
         ask.await.unwrap_or_else(|refusal| refusal)
     }
 
     /// The field that says who asks.
-    pub(super) fn authorization(&self) -> String {
+    pub(crate) fn authorization(&self) -> String {
         self.user.as_ref().map_or_else(String::new, |(name, password)| {
             format!("Proxy-Authorization: Basic {}\r\n", base64(format!("{name}:{password}").as_bytes()))
         })
@@ -173,7 +189,7 @@ impl Entrance {
         first: Vec<u8>,
         server: SocketAddr,
         early: &[u8],
-    ) -> Result<Vec<u8>, Refusal> {
+    ) -> Result<Vec<u8>, NoConnection> {
         let authorization = self.authorization();
         let mut request = first;
         request.extend(format!("CONNECT {server} HTTP/1.1\r\nHost: {server}\r\n{authorization}\r\n").into_bytes());
@@ -185,7 +201,7 @@ impl Entrance {
                 break end + 4;
             }
             if answer.len() > HEAD_BYTES_MAX {
-                return Err(Refusal::Failed(format!("the answer's head is longer than {HEAD_BYTES_MAX} bytes")));
+                return Err(NoConnection::Failed(format!("the answer's head is longer than {HEAD_BYTES_MAX} bytes")));
             }
             if read_some(stream, &mut answer, 4_096).await? == 0 {
                 return Err(cut_off(&answer));
@@ -197,8 +213,8 @@ impl Entrance {
         let status = line.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)).and_then(|code| code.parse().ok());
         match status {
             Some(200..=299_u16) => Ok(came),
-            Some(400..=599) => Err(Refusal::Answered(line.to_owned())),
-            _ => Err(Refusal::Failed(format!("expected an HTTP status line, got {line:?}"))),
+            Some(400..=599) => Err(NoConnection::Answered(line.to_owned())),
+            _ => Err(NoConnection::Failed(format!("expected an HTTP status line, got {line:?}"))),
         }
     }
 
@@ -208,16 +224,16 @@ impl Entrance {
         first: Vec<u8>,
         server: SocketAddr,
         early: &[u8],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), NoConnection> {
         let method = if self.user.is_some() { 2 } else { 0 };
         write_all(stream, &[first, vec![5, 1, method]].concat()).await?;
         let chosen = read_exactly(stream, 2).await?;
         match (chosen[0], chosen[1]) {
             (5, chosen) if chosen == method => {}
             // RFC 1928 section 3.
-            (5, 0xff) => return Err(Refusal::Answered(format!("it takes no clients by method {method}"))),
-            (5, other) => return Err(Refusal::Failed(format!("method {method} was offered, and {other} chosen"))),
-            _ => return Err(Refusal::Failed(format!("expected an answer of SOCKS5, got {chosen:?}"))),
+            (5, 0xff) => return Err(NoConnection::Answered(format!("it takes no clients by method {method}"))),
+            (5, other) => return Err(NoConnection::Failed(format!("method {method} was offered, and {other} chosen"))),
+            _ => return Err(NoConnection::Failed(format!("expected an answer of SOCKS5, got {chosen:?}"))),
         }
         if let Some((name, password)) = &self.user {
             // RFC 1929 section 2.
@@ -228,7 +244,7 @@ impl Entrance {
             write_all(stream, &request).await?;
             let answer = read_exactly(stream, 2).await?;
             if answer[1] != 0 {
-                return Err(Refusal::Answered("name and password were refused".to_owned()));
+                return Err(NoConnection::Answered("name and password were refused".to_owned()));
             }
         }
         let mut request = vec![5, 1, 0];
@@ -251,46 +267,18 @@ impl Entrance {
             (5, 1) => 4 + 2,
             (5, 4) => 16 + 2,
             (5, 3) => usize::from(read_exactly(stream, 1).await?[0]) + 2,
-            _ => return Err(Refusal::Failed(format!("expected an answer of SOCKS5, got {head:?}"))),
+            _ => return Err(NoConnection::Failed(format!("expected an answer of SOCKS5, got {head:?}"))),
         };
         // After a refusal the proxy may close before all of the answer has come; its code has.
         if head[1] != 0 {
-            return Err(Refusal::Answered(format!("SOCKS5 reply {}", head[1])));
+            return Err(NoConnection::Answered(format!("SOCKS5 reply {}", head[1])));
         }
         read_exactly(stream, rest).await?;
         Ok(())
     }
 }
 
-pub(super) async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        stream.writable().await?;
-        match stream.try_write(bytes) {
-            Ok(written) => bytes = &bytes[written..],
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-/// Appends what has come, at most `most` bytes, and says how many they are: none at the end.
-pub(super) async fn read_some(stream: &TcpStream, into: &mut Vec<u8>, most: usize) -> io::Result<usize> {
-    let mut buffer = vec![0; most];
-    loop {
-        stream.readable().await?;
-        match stream.try_read(&mut buffer) {
-            Ok(bytes) => {
-                into.extend_from_slice(&buffer[..bytes]);
-                return Ok(bytes);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-async fn read_exactly(stream: &TcpStream, bytes: usize) -> Result<Vec<u8>, Refusal> {
+async fn read_exactly(stream: &TcpStream, bytes: usize) -> Result<Vec<u8>, NoConnection> {
     let mut read = Vec::new();
     while read.len() < bytes {
         let left = bytes - read.len();
@@ -302,9 +290,9 @@ async fn read_exactly(stream: &TcpStream, bytes: usize) -> Result<Vec<u8>, Refus
 }
 
 /// Of an answer no more than its beginning came.
-fn cut_off(answer: &[u8]) -> Refusal {
+fn cut_off(answer: &[u8]) -> NoConnection {
     let beginning = String::from_utf8_lossy(&answer[..answer.len().min(BEGINNING_BYTES)]);
-    Refusal::Failed(match answer.len() {
+    NoConnection::Failed(match answer.len() {
         0 => "the proxy closed without an answer".to_owned(),
         _ => format!("the proxy closed before its answer ended, after {beginning:?}"),
     })

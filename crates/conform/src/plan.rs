@@ -11,38 +11,38 @@ mod messages;
 
 /// What happens on the connections of one schedule.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) seed: u64,
-    pub(super) behaviour: Behaviour,
-    pub(super) connections: Vec<Connection>,
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) behaviour: Behaviour,
+    pub(crate) connections: Vec<ConnectionPlan>,
 }
 
 /// What both ends do on a connection.
 #[derive(Clone, Debug)]
-pub(super) struct Connection {
-    pub(super) client: Side,
-    pub(super) server: Side,
+pub(crate) struct ConnectionPlan {
+    pub(crate) client: Script,
+    pub(crate) server: Script,
     /// Bytes that the client sends along with its request to the proxy.
-    pub(super) early: usize,
+    pub(crate) early: usize,
     /// The connection is made once the one before is held back.
-    pub(super) waits: bool,
+    pub(crate) waits: bool,
     /// In the way `absolute`: the request and its answer.
-    pub(super) dialogue: Option<Dialogue>,
+    pub(crate) dialogue: Option<Dialogue>,
     /// The request goes over the connection of the one before, once that is answered, if the answer lets it.
-    pub(super) follows: bool,
+    pub(crate) follows: bool,
 }
 
 /// What one end does.
 #[derive(Clone, Debug)]
-pub(super) struct Side {
-    pub(super) steps: Vec<Step>,
-    pub(super) last: Last,
-    pub(super) reading: Reading,
+pub(crate) struct Script {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) last: Last,
+    pub(crate) reading: Reading,
 }
 
 /// One step of a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// Begins its message: the head goes along with what is written next, or before the next pause.
     Head,
     /// Writes so many bytes.
@@ -68,7 +68,7 @@ pub(super) enum Step {
 
 /// How an end leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Last {
+pub(crate) enum Last {
     /// Closes once the other end has ended its direction.
     AfterEnd,
     /// Closes at once.
@@ -79,13 +79,13 @@ pub(super) enum Last {
 
 /// How an end reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     /// At most so many bytes at a time.
-    pub(super) chunk: usize,
+    pub(crate) chunk: usize,
     /// After each.
-    pub(super) pause: Duration,
+    pub(crate) pause: Duration,
     /// Stops after so many bytes until it is released.
-    pub(super) stall_at: Option<u64>,
+    pub(crate) stall_at: Option<u64>,
 }
 
 /// The longest that a schedule pauses: shorter than anybody's patience.
@@ -93,8 +93,8 @@ const LATE_MS_MAX: u64 = 1_800;
 
 impl Plan {
     /// The schedule with this seed, of those about a behaviour of `suite`.
-    pub(super) fn new(seed: u64, suite: &[Behaviour], are_messages: bool) -> Plan {
-        let behaviour = suite[(seed % suite.len() as u64) as usize];
+    pub(crate) fn new(seed: u64, suite: &[Behaviour], are_messages: bool) -> Plan {
+        let behaviour = Behaviour::of_seed(seed, suite);
         let mut draw = Draw(Rng::named(seed, "conform"));
         let connections = if are_messages { draw.dialogues(behaviour) } else { draw.connections(behaviour) };
         Plan { seed, behaviour, connections }
@@ -104,7 +104,7 @@ impl Plan {
 struct Draw(Rng);
 
 impl Draw {
-    fn connections(&mut self, behaviour: Behaviour) -> Vec<Connection> {
+    fn connections(&mut self, behaviour: Behaviour) -> Vec<ConnectionPlan> {
         let stalled = |connection, draw: &mut Draw| {
             let mut beside = draw.conversation();
             beside.waits = true;
@@ -114,21 +114,21 @@ impl Draw {
             Behaviour::Several => (0..self.between(3, 8)).map(|_| self.conversation()).collect(),
             Behaviour::StalledClient => {
                 let (client, server) = self.stalled();
-                stalled(Connection::new(client, server), self)
+                stalled(ConnectionPlan::new(client, server), self)
             }
             Behaviour::StalledServer => {
                 let (server, client) = self.stalled();
-                stalled(Connection::new(client, server), self)
+                stalled(ConnectionPlan::new(client, server), self)
             }
             _ => vec![self.connection(behaviour)],
         }
     }
 
-    fn connection(&mut self, behaviour: Behaviour) -> Connection {
+    fn connection(&mut self, behaviour: Behaviour) -> ConnectionPlan {
         match behaviour {
             Behaviour::ToServer => {
                 let (steps, bytes) = self.writes(2_000_000, 20);
-                Connection::new(self.ends(steps), self.answers_and_closes(bytes, Vec::new()))
+                ConnectionPlan::new(self.ends(steps), self.answers_and_closes(bytes, Vec::new()))
             }
             Behaviour::ToClient | Behaviour::LastBytes => {
                 let slow = behaviour == Behaviour::LastBytes && self.coin();
@@ -141,7 +141,7 @@ impl Draw {
                 if slow {
                     client.reading = self.slow(1_000_000);
                 }
-                Connection::new(client, self.answers_and_closes(asked, writes))
+                ConnectionPlan::new(client, self.answers_and_closes(asked, writes))
             }
             Behaviour::BothWays
             | Behaviour::Several
@@ -151,9 +151,9 @@ impl Draw {
             Behaviour::SmallWrites => {
                 let (up, bytes) = self.small_writes();
                 let (down, _) = self.small_writes();
-                let mut server = self.side(down, Last::Close);
+                let mut server = self.script(down, Last::Close);
                 server.steps.push(Step::UntilBytes(bytes));
-                Connection::new(self.ends(up), server)
+                ConnectionPlan::new(self.ends(up), server)
             }
             Behaviour::Turns | Behaviour::ServerFirst => self.turns(behaviour == Behaviour::ServerFirst),
             Behaviour::EarlyData => {
@@ -161,15 +161,15 @@ impl Draw {
                 let (steps, bytes) = self.writes(50_000, 4);
                 let answer = self.writes(50_000, 4).0;
                 let server = self.answers_and_closes(early as u64 + bytes, answer);
-                Connection { early, ..Connection::new(self.ends(steps), server) }
+                ConnectionPlan { early, ..ConnectionPlan::new(self.ends(steps), server) }
             }
             Behaviour::HalfCloseClient => {
                 let (client, server) = self.half_close(500_000);
-                Connection::new(client, server)
+                ConnectionPlan::new(client, server)
             }
             Behaviour::HalfCloseServer => {
                 let (server, client) = self.half_close(500_000);
-                Connection::new(client, server)
+                ConnectionPlan::new(client, server)
             }
             Behaviour::HalfCloseBoth => {
                 let one = |draw: &mut Draw| {
@@ -177,15 +177,15 @@ impl Draw {
                     steps.push(Step::HalfClose);
                     draw.ends(steps)
                 };
-                Connection::new(one(self), one(self))
+                ConnectionPlan::new(one(self), one(self))
             }
             Behaviour::HalfCloseAtOnceClient => {
                 let (client, server) = self.half_close(0);
-                Connection::new(client, server)
+                ConnectionPlan::new(client, server)
             }
             Behaviour::HalfCloseAtOnceServer => {
                 let (server, client) = self.half_close(0);
-                Connection::new(client, server)
+                ConnectionPlan::new(client, server)
             }
             Behaviour::HalfCloseUnderLoad => {
                 let (mut ending, _) = self.writes(20_000, 3);
@@ -207,36 +207,40 @@ impl Draw {
             }
             Behaviour::ResetByClient => {
                 let (client, server) = self.reset();
-                Connection::new(client, server)
+                ConnectionPlan::new(client, server)
             }
             Behaviour::ResetByServer => {
                 let (server, client) = self.reset();
-                Connection::new(client, server)
+                ConnectionPlan::new(client, server)
             }
             Behaviour::ResetWhenIdle => {
                 let ((there, sent), (back, answered)) = (self.writes(20_000, 3), self.writes(20_000, 3));
-                let mut resetting = self.side(there, Last::Reset);
+                let mut resetting = self.script(there, Last::Reset);
                 resetting.steps.extend([Step::UntilBytes(answered), Step::Pause(self.millis(0, 300))]);
                 let mut other = self.ends(vec![Step::UntilBytes(sent)]);
                 other.steps.extend(back);
                 self.either_way(resetting, other)
             }
-            Behaviour::ResetAtOnceClient => Connection::new(self.side(Vec::new(), Last::Reset), self.ends(Vec::new())),
-            Behaviour::ResetAtOnceServer => Connection::new(self.ends(Vec::new()), self.side(Vec::new(), Last::Reset)),
+            Behaviour::ResetAtOnceClient => {
+                ConnectionPlan::new(self.script(Vec::new(), Last::Reset), self.ends(Vec::new()))
+            }
+            Behaviour::ResetAtOnceServer => {
+                ConnectionPlan::new(self.ends(Vec::new()), self.script(Vec::new(), Last::Reset))
+            }
             Behaviour::ResetAfterHalfClose => {
                 let (mut first, _) = self.writes(50_000, 4);
                 first.push(Step::HalfClose);
                 if self.coin() {
                     // The end that has ended its direction resets, while the other one writes.
                     first.push(Step::UntilBytes(self.size(200_000) as u64));
-                    let resetting = self.side(first, Last::Reset);
+                    let resetting = self.script(first, Last::Reset);
                     let pouring = self.ends(vec![Step::UntilEnd, Step::Pour]);
                     self.either_way(resetting, pouring)
                 } else {
                     let waiting = self.ends(first);
                     let mut steps = vec![Step::UntilEnd];
                     steps.extend(self.writes(200_000, 4).0);
-                    let resetting = self.side(steps, Last::Reset);
+                    let resetting = self.script(steps, Last::Reset);
                     self.either_way(waiting, resetting)
                 }
             }
@@ -245,16 +249,16 @@ impl Draw {
                 let mut client = self.ends(request);
                 client.reading = self.slow(1_000_000);
                 let answer = self.writes(1_000_000, 10).0;
-                Connection::new(client, self.answers_and_closes(asked, answer))
+                ConnectionPlan::new(client, self.answers_and_closes(asked, answer))
             }
             Behaviour::SlowServer => {
                 let (steps, bytes) = self.writes(1_000_000, 10);
                 let mut server = self.answers_and_closes(bytes, Vec::new());
                 server.reading = self.slow(1_000_000);
-                Connection::new(self.ends(steps), server)
+                ConnectionPlan::new(self.ends(steps), server)
             }
             Behaviour::Refused | Behaviour::WrongHeader => {
-                Connection::new(self.ends(Vec::new()), self.ends(Vec::new()))
+                ConnectionPlan::new(self.ends(Vec::new()), self.ends(Vec::new()))
             }
             // They have messages.
             _ => unreachable!("{} is about messages", behaviour.name()),
@@ -262,16 +266,16 @@ impl Draw {
     }
 
     /// Both ends write; the server closes when it has everything.
-    fn conversation(&mut self) -> Connection {
+    fn conversation(&mut self) -> ConnectionPlan {
         let (up, bytes) = self.writes(1_000_000, 12);
         let (down, _) = self.writes(1_000_000, 12);
-        let mut server = self.side(down, Last::Close);
+        let mut server = self.script(down, Last::Close);
         server.steps.push(Step::UntilBytes(bytes));
-        Connection::new(self.ends(up), server)
+        ConnectionPlan::new(self.ends(up), server)
     }
 
     /// Question and answer in turns.
-    fn turns(&mut self, server_first: bool) -> Connection {
+    fn turns(&mut self, server_first: bool) -> ConnectionPlan {
         let (mut client, mut server) = (Vec::new(), Vec::new());
         let (mut up, mut down) = (0, 0);
         if server_first {
@@ -287,20 +291,20 @@ impl Draw {
             client.extend([Step::Write(question), Step::UntilBytes(down)]);
             server.extend([Step::UntilBytes(up), Step::Write(answer)]);
         }
-        Connection::new(self.ends(client), self.side(server, Last::Close))
+        ConnectionPlan::new(self.ends(client), self.script(server, Last::Close))
     }
 
     /// One end ends its direction after at most `bytes`; the other one answers only then.
-    fn half_close(&mut self, bytes: usize) -> (Side, Side) {
+    fn half_close(&mut self, bytes: usize) -> (Script, Script) {
         let mut first = if bytes == 0 { Vec::new() } else { self.writes(bytes, 8).0 };
         first.push(Step::HalfClose);
         let mut second = vec![Step::UntilEnd];
         second.extend(self.writes(500_000, 8).0);
-        (self.ends(first), self.side(second, Last::Close))
+        (self.ends(first), self.script(second, Last::Close))
     }
 
     /// One end resets at some point while both write.
-    fn reset(&mut self) -> (Side, Side) {
+    fn reset(&mut self) -> (Script, Script) {
         let (mut steps, _) = self.writes(1_000_000, 10);
         steps.truncate(self.between(1, steps.len() as u64) as usize);
         if self.coin() {
@@ -312,38 +316,38 @@ impl Draw {
             // It has not read everything that came before the reset.
             other.reading = self.slow(300_000);
         }
-        (self.side(steps, Last::Reset), other)
+        (self.script(steps, Last::Reset), other)
     }
 
     /// An end that stops reading, and one that writes to it until it is held back. The other direction and another
     /// connection go on in the meantime; then all is read.
-    fn stalled(&mut self) -> (Side, Side) {
+    fn stalled(&mut self) -> (Script, Script) {
         let (writes, bytes) = self.writes(200_000, 5);
         let mut steps = vec![Step::UntilHeld];
         steps.extend(writes);
         let mut reader = self.ends(steps);
         reader.reading.stall_at = Some(self.size(100_000) as u64);
         let writer = [Step::Flood, Step::UntilBytes(bytes), Step::OtherWayWorks, Step::UntilReleased];
-        (reader, self.side(writer.to_vec(), Last::Close))
+        (reader, self.script(writer.to_vec(), Last::Close))
     }
 
-    fn answers_and_closes(&mut self, after: u64, answer: Vec<Step>) -> Side {
+    fn answers_and_closes(&mut self, after: u64, answer: Vec<Step>) -> Script {
         let mut steps = vec![Step::UntilBytes(after)];
         steps.extend(answer);
-        self.side(steps, Last::Close)
+        self.script(steps, Last::Close)
     }
 
-    fn ends(&mut self, steps: Vec<Step>) -> Side {
-        self.side(steps, Last::AfterEnd)
+    fn ends(&mut self, steps: Vec<Step>) -> Script {
+        self.script(steps, Last::AfterEnd)
     }
 
-    fn side(&mut self, steps: Vec<Step>, last: Last) -> Side {
+    fn script(&mut self, steps: Vec<Step>, last: Last) -> Script {
         let chunk = 1 << self.between(10, 18);
-        Side { steps, last, reading: Reading { chunk, pause: Duration::ZERO, stall_at: None } }
+        Script { steps, last, reading: Reading { chunk, pause: Duration::ZERO, stall_at: None } }
     }
 
-    fn either_way(&mut self, one: Side, other: Side) -> Connection {
-        if self.coin() { Connection::new(one, other) } else { Connection::new(other, one) }
+    fn either_way(&mut self, one: Script, other: Script) -> ConnectionPlan {
+        if self.coin() { ConnectionPlan::new(one, other) } else { ConnectionPlan::new(other, one) }
     }
 
     /// Reads `bytes` in about half a second or less.
@@ -403,22 +407,22 @@ impl Draw {
     }
 }
 
-impl Connection {
-    fn new(client: Side, server: Side) -> Connection {
-        Connection { client, server, early: 0, waits: false, dialogue: None, follows: false }
+impl ConnectionPlan {
+    fn new(client: Script, server: Script) -> ConnectionPlan {
+        ConnectionPlan { client, server, early: 0, waits: false, dialogue: None, follows: false }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conform::introduction::Version;
-    use crate::conform::way::{Entrance, Way};
+    use crate::entrance::{Entrance, WayIn};
+    use crate::introduction::HeaderVersion;
 
     /// Of streams, and of messages.
     fn plans(seed: u64) -> [Plan; 2] {
-        [(Way::Forward, false), (Way::Absolute, true)].map(|(way, are_messages)| {
-            let entrance = Entrance { way, proxy: None, user: None, introduces: Some(Version::V1) };
+        [(WayIn::Forward, false), (WayIn::Absolute, true)].map(|(way, are_messages)| {
+            let entrance = Entrance { way, proxy: None, user: None, introduces: Some(HeaderVersion::V1) };
             Plan::new(seed, &Behaviour::suite(&entrance), are_messages)
         })
     }
@@ -463,14 +467,15 @@ mod tests {
         for seed in 0..2_000 {
             for connection in plans(seed).into_iter().flat_map(|plan| plan.connections) {
                 let Some(dialogue) = connection.dialogue else { continue };
-                for (side, framing) in [(&connection.client, dialogue.request), (&connection.server, dialogue.answer)] {
+                for (script, framing) in [(&connection.client, dialogue.request), (&connection.server, dialogue.answer)]
+                {
                     let written = |step: &Step| if let Step::Write(bytes) = step { *bytes as u64 } else { 0 };
-                    let body = side.steps.iter().map(written).sum::<u64>();
+                    let body = script.steps.iter().map(written).sum::<u64>();
                     match framing {
-                        crate::conform::message::Framing::Length(length) if side.last == Last::Reset => {
+                        crate::message::Framing::Length(length) if script.last == Last::Reset => {
                             assert!(length > body, "seed {seed}");
                         }
-                        crate::conform::message::Framing::Length(length) => assert_eq!(length, body, "seed {seed}"),
+                        crate::message::Framing::Length(length) => assert_eq!(length, body, "seed {seed}"),
                         _ => {}
                     }
                 }

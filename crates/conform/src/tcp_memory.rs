@@ -1,31 +1,29 @@
-//! What the sockets of the whole machine hold, beside what the kernel lets them hold.
+//! The memory that the sockets of the whole machine take, beside the limit that the kernel sets them.
 //!
 //! At the limit (tcp(7), the third figure of `tcp_mem`) Linux resets connections, whoever they belong to. A run on a machine
 //! whose sockets other programs fill then shows faults that no proxy can prevent, and must say so.
 
 use std::fs;
 
-use headend_host::sysctl;
-
-/// The most that was seen.
+/// The most memory that sockets were seen to take, and the limit.
 #[derive(Debug)]
-pub(super) struct TcpMemory {
-    /// None where the kernel does not tell.
+pub struct TcpMemory {
+    /// None if the kernel does not tell.
     limit_pages: Option<u64>,
     most_pages: u64,
 }
 
-/// From so much of the limit on, connections may have been reset between two looks.
+/// The share of the limit from which on connections may have been reset between two looks.
 const FULL_PERCENT: u64 = 95;
 
 impl TcpMemory {
-    pub(super) fn new() -> TcpMemory {
-        let limit = sysctl::read("net.ipv4.tcp_mem").ok();
+    pub(crate) fn new() -> TcpMemory {
+        let limit = fs::read_to_string("/proc/sys/net/ipv4/tcp_mem").ok();
         TcpMemory { limit_pages: limit.as_deref().and_then(limit_pages), most_pages: 0 }
     }
 
-    /// Looks again.
-    pub(super) fn look(&mut self) {
+    /// Looks at what the sockets take now.
+    pub(crate) fn look(&mut self) {
         if self.limit_pages.is_some()
             && let Ok(text) = fs::read_to_string("/proc/net/sockstat")
         {
@@ -37,13 +35,13 @@ impl TcpMemory {
         self.most_pages = self.most_pages.max(taken_pages(sockstat).unwrap_or(0));
     }
 
-    /// Percent of the limit; none where the kernel does not tell.
-    pub(super) fn most_percent(&self) -> Option<u64> {
+    /// The most that was taken, in percent of the limit. None if the kernel does not tell.
+    pub fn most_percent(&self) -> Option<u64> {
         self.limit_pages.map(|limit| 100 * self.most_pages / limit)
     }
 
-    /// Whether the kernel may have reset connections for want of memory.
-    pub(super) fn was_full(&self) -> bool {
+    /// True if the kernel may have reset connections for want of memory.
+    pub fn was_full(&self) -> bool {
         self.most_percent().is_some_and(|percent| percent >= FULL_PERCENT)
     }
 }
@@ -52,7 +50,8 @@ fn limit_pages(text: &str) -> Option<u64> {
     text.split_whitespace().nth(2)?.parse().ok().filter(|&limit| limit > 0)
 }
 
-/// `TCP: inuse 5 orphan 0 tw 3 alloc 7 mem 2`: the one figure of these lines that is of all namespaces.
+/// The pages that TCP has, from `TCP: inuse 5 orphan 0 tw 3 alloc 7 mem 2`: the one figure of these lines that counts all
+/// namespaces.
 fn taken_pages(sockstat: &str) -> Option<u64> {
     let line = sockstat.lines().find(|line| line.starts_with("TCP:"))?;
     line.split_whitespace().skip_while(|word| *word != "mem").nth(1)?.parse().ok()
@@ -73,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_that_was_seen_counts_though_it_is_given_back() {
+    fn the_most_that_was_taken_counts_even_if_it_is_given_back() {
         let seen = memory("287898\t383867\t575796", &[20, 575_000, 300]);
         assert_eq!(seen.most_percent(), Some(99));
         assert!(seen.was_full());
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_kernel_does_not_tell_nothing_is_said() {
+    fn nothing_is_said_if_the_kernel_does_not_tell() {
         assert_eq!(memory("", &[1]).most_percent(), None);
         assert!(!memory("1 2 x", &[1]).was_full());
     }

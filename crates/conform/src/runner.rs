@@ -15,37 +15,35 @@ use tokio::task::{JoinHandle, LocalSet};
 use tokio::time;
 
 use super::behaviour::Behaviour;
-use super::end::{self, Begin, Names, Outcome};
-use super::exchange::{End, Exchange};
+use super::entrance::{Connected, Entrance, NoConnection, WayIn};
+use super::exchange::Exchange;
+use super::fault::Fault;
 use super::introduction::{self, Introduction};
-use super::judge::{self, Fault};
+use super::judge;
+use super::matrix::Verdict;
 use super::origin::{Order, TOKEN_BYTES};
-use super::plan::{Connection, Last, Plan};
-use super::stream::Stream;
-use super::way::{self, Connected, Entrance, Refusal, Way};
-
-/// What came of a schedule.
-#[derive(Debug)]
-pub(super) struct Verdict {
-    pub(super) seed: u64,
-    pub(super) behaviour: Behaviour,
-    /// None if the behaviour does not apply.
-    pub(super) faults: Option<Vec<Fault>>,
-}
+use super::outcome::Outcome;
+use super::pattern::Pattern;
+use super::place;
+use super::plan::{ConnectionPlan, Last, Plan};
+use super::player::{self, Begin};
+use super::role::Role;
+use super::socket;
+use super::speech::Names;
 
 /// Everything that the schedules have in common.
 #[derive(Debug)]
-pub(super) struct Runner {
-    pub(super) entrance: Entrance,
+pub(crate) struct Runner {
+    pub(crate) entrance: Entrance,
     /// The behaviours that schedules are about.
-    pub(super) suite: Vec<Behaviour>,
-    pub(super) orders: mpsc::UnboundedSender<Order>,
+    pub(crate) suite: Vec<Behaviour>,
+    pub(crate) orders: mpsc::UnboundedSender<Order>,
     /// A listener each; whoever makes a connection holds it until that has arrived.
-    pub(super) gates: Vec<(SocketAddr, Mutex<()>)>,
-    pub(super) refusing: SocketAddr,
+    pub(crate) gates: Vec<(SocketAddr, Mutex<()>)>,
+    pub(crate) refusing: SocketAddr,
     /// A schedule on which nothing moves for so long is stuck.
-    pub(super) patience: Duration,
-    pub(super) held_bytes_max: u64,
+    pub(crate) patience: Duration,
+    pub(crate) held_bytes_max: u64,
 }
 
 /// Between two looks at whether anything moves.
@@ -53,14 +51,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 impl Runner {
     /// Runs `schedules` with so many jobs at a time, until all are done or `stop` is set.
-    pub(super) fn run(
+    pub(crate) fn run(
         self,
         jobs: usize,
         schedules: Vec<u64>,
         stop: Arc<AtomicBool>,
         verdicts: std_mpsc::Sender<Verdict>,
     ) {
-        let runtime = super::runtime();
+        let runtime = place::runtime();
         let runner = Rc::new(self);
         let next = Rc::new(Cell::new(0));
         let schedules = Rc::new(schedules);
@@ -88,7 +86,7 @@ impl Runner {
     }
 
     async fn schedule(self: &Rc<Self>, gate: usize, seed: u64) -> Verdict {
-        let plan = Arc::new(Plan::new(seed, &self.suite, self.entrance.way == Way::Absolute));
+        let plan = Arc::new(Plan::new(seed, &self.suite, self.entrance.way == WayIn::Absolute));
         let behaviour = plan.behaviour;
         let faults = match behaviour {
             _ if !behaviour.applies_to(&self.entrance) => None,
@@ -182,9 +180,9 @@ impl Runner {
     ) -> Result<Option<Call>, Fault> {
         let (server, lock) = &self.gates[gate];
         let lock = lock.lock().await;
-        let connection: &Connection = &plan.connections[exchange.connection];
+        let connection: &ConnectionPlan = &plan.connections[exchange.connection];
         let mut early = vec![0; connection.early];
-        Stream::new(plan.seed, exchange.connection, End::Client as usize).fill(0, &mut early);
+        Pattern::new(plan.seed, exchange.connection, Role::Client as usize).fill(0, &mut early);
         let ((accepted, arrived), (done, server_done)) = (oneshot::channel(), oneshot::channel());
         let order = Order::Play { gate, plan: plan.clone(), exchange: exchange.clone(), accepted, done };
         self.orders.send(order).expect("the server's thread outlives this one");
@@ -230,21 +228,21 @@ impl Runner {
             }
             // A server that resets may do so before the client's side of the connection is complete: then the client sees
             // the reset, or a refusal, and in both cases no clean connection.
-            Ok(Err(Refusal::Reset | Refusal::Answered(_))) if connection.server.last == Last::Reset => {
+            Ok(Err(NoConnection::Reset | NoConnection::Answered(_))) if connection.server.last == Last::Reset => {
                 match self.unless_stuck(slice::from_ref(&exchange), arrived).await {
                     Some(Ok(())) => None,
                     _ => Some(fault("no connection arrived at the server".to_owned())),
                 }
             }
-            Ok(Err(Refusal::Answered(answer))) => Some(fault(format!("the proxy refused: {answer}"))),
-            Ok(Err(Refusal::Reset)) => Some(fault("the connection was reset".to_owned())),
-            Ok(Err(Refusal::Failed(reason))) => Some(fault(reason)),
+            Ok(Err(NoConnection::Answered(answer))) => Some(fault(format!("the proxy refused: {answer}"))),
+            Ok(Err(NoConnection::Reset)) => Some(fault("the connection was reset".to_owned())),
+            Ok(Err(NoConnection::Failed(reason))) => Some(fault(reason)),
             Err(_) => Some(fault(format!("no answer from the proxy for {:?}", self.patience))),
         };
         exchange.abort.give();
         // Nobody waits for a connection at this listener any more; one that comes nevertheless is none of the next schedule's.
         let _ = server_done.await;
-        if self.entrance.way != Way::Absolute {
+        if self.entrance.way != WayIn::Absolute {
             // There, requests tell connections apart.
             self.flush(gate, plan.seed).await;
         }
@@ -261,14 +259,14 @@ impl Runner {
     ) -> JoinHandle<(Outcome, Option<TcpStream>)> {
         tokio::task::spawn_local(async move {
             let connection = &plan.connections[exchange.connection];
-            end::play(stream, begin, &connection.client, End::Client, &exchange).await
+            player::play(stream, begin, &connection.client, Role::Client, &exchange).await
         })
     }
 
     /// Sends a connection that can be told from all others, and waits until it has arrived.
     async fn flush(&self, gate: usize, seed: u64) {
         let mut token = [0; TOKEN_BYTES];
-        Stream::new(seed, usize::MAX / 4, 0).fill(0, &mut token);
+        Pattern::new(seed, usize::MAX / 4, 0).fill(0, &mut token);
         let (done, arrived) = oneshot::channel();
         self.orders.send(Order::Flush { gate, token, done }).expect("the server's thread outlives this one");
         let through = async {
@@ -295,14 +293,16 @@ impl Runner {
         let begin = introduction::wrong(seed);
         let given_up = async {
             let stream = TcpStream::connect(at).await?;
-            way::write_all(&stream, &begin).await?;
+            socket::write_all(&stream, &begin).await?;
             let mut came = Vec::new();
             // It may say why first.
-            while way::read_some(&stream, &mut came, 4_096).await? > 0 {}
+            while socket::read_some(&stream, &mut came, 4_096).await? > 0 {}
             Ok::<(), std::io::Error>(())
         };
         let faults = match time::timeout(self.patience, given_up).await {
-            Ok(Err(error)) if matches!(Refusal::from(std::io::Error::from(error.kind())), Refusal::Failed(_)) => {
+            Ok(Err(error))
+                if matches!(NoConnection::from(std::io::Error::from(error.kind())), NoConnection::Failed(_)) =>
+            {
                 vec![Fault::new("no-connection", format!("connect to {at}: {error}"))]
             }
             Ok(_) => Vec::new(),
@@ -311,7 +311,7 @@ impl Runner {
                 vec![Fault::new("header-not-refused", detail)]
             }
         };
-        if !faults.is_empty() && self.entrance.way != Way::Absolute {
+        if !faults.is_empty() && self.entrance.way != WayIn::Absolute {
             self.flush(gate, seed).await;
         }
         faults
@@ -323,27 +323,29 @@ impl Runner {
         let introduction = self.introduction(seed, 0, false);
         let connecting = async {
             match self.entrance.way {
-                Way::Absolute => Err(self.entrance.ask_absolute(self.refusing, introduction.as_ref()).await),
+                WayIn::Absolute => Err(self.entrance.ask_absolute(self.refusing, introduction.as_ref()).await),
                 _ => self.entrance.connect(self.refusing, &[], introduction.as_ref()).await,
             }
         };
         let stream = match time::timeout(self.patience, connecting).await {
             Err(_) => return fault("refusal-not-passed", "no answer from the proxy"),
-            Ok(Err(Refusal::Answered(_))) => return Vec::new(),
+            Ok(Err(NoConnection::Answered(_))) => return Vec::new(),
             // Where the proxy does not speak, the connection itself is refused.
-            Ok(Err(Refusal::Failed(_) | Refusal::Reset)) if self.entrance.proxy.is_none() => return Vec::new(),
+            Ok(Err(NoConnection::Failed(_) | NoConnection::Reset)) if self.entrance.proxy.is_none() => {
+                return Vec::new();
+            }
             // A proxy that speaks is to say why.
-            Ok(Err(Refusal::Reset)) => {
+            Ok(Err(NoConnection::Reset)) => {
                 return fault("refusal-not-passed", "the connection was reset without an answer");
             }
-            Ok(Err(Refusal::Failed(reason))) => return fault("refusal-not-passed", &reason),
+            Ok(Err(NoConnection::Failed(reason))) => return fault("refusal-not-passed", &reason),
             Ok(Ok(_)) if self.entrance.proxy.is_some() => {
                 return fault("refusal-not-passed", "the proxy said that it was connected");
             }
             Ok(Ok(connected)) => connected.stream,
         };
         let mut came = Vec::new();
-        match time::timeout(self.patience, super::way::read_some(&stream, &mut came, 1)).await {
+        match time::timeout(self.patience, socket::read_some(&stream, &mut came, 1)).await {
             Err(_) => fault("refusal-not-passed", "the connection stayed open"),
             Ok(Ok(0)) => fault("refusal-became-end", "the connection ended properly"),
             Ok(Ok(_)) => fault("bytes-changed", "bytes came from a server that is not there"),

@@ -13,19 +13,21 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 use tokio::time;
 
-use headend_host::netns::Namespace;
-
-use super::end::{self, Begin, Names, Outcome};
-use super::exchange::{End, Exchange};
-use super::introduction::{self, Told, Version};
+use super::exchange::Exchange;
+use super::introduction::HeaderVersion;
 use super::message::{self, HEAD_BYTES_MAX};
+use super::outcome::Outcome;
+use super::place::{self, Place};
 use super::plan::Plan;
-use super::way;
-use crate::failure::Failure;
+use super::player::{self, Begin};
+use super::role::Role;
+use super::socket;
+use super::speech::Names;
+use super::told::{self, Told};
 
 /// What the clients' thread wants of the server's.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// The next connection at this listener is connection `exchange.connection` of the plan.
     Play {
         gate: usize,
@@ -38,7 +40,7 @@ pub(super) enum Order {
     Flush { gate: usize, token: [u8; TOKEN_BYTES], done: oneshot::Sender<()> },
 }
 
-pub(super) const TOKEN_BYTES: usize = 16;
+pub(crate) const TOKEN_BYTES: usize = 16;
 /// A connection that is left over says nothing for this long, or something else.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(300);
 /// How long a proxy that is to say who the client is may take to, once it has connected.
@@ -46,28 +48,28 @@ const INTRODUCTION_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The server's thread. It ends when nobody can order anything any more.
 #[derive(Debug)]
-pub(super) struct Origin {
-    pub(super) orders: mpsc::UnboundedSender<Order>,
+pub(crate) struct Origin {
+    pub(crate) orders: mpsc::UnboundedSender<Order>,
     /// Where it listens: as many as were asked for.
-    pub(super) gates: Vec<SocketAddr>,
+    pub(crate) gates: Vec<SocketAddr>,
     /// Where it refuses connections.
-    pub(super) refusing: SocketAddr,
-    pub(super) thread: JoinHandle<()>,
+    pub(crate) refusing: SocketAddr,
+    pub(crate) thread: JoinHandle<()>,
 }
 
 impl Origin {
     /// Listens at `address`, at so many ports: the first is that of `address`, if it has one. With `told` every connection
     /// is to begin with a PROXY header.
-    pub(super) fn start(
+    pub(crate) fn start(
         address: SocketAddr,
         gates: usize,
-        namespace: Option<Namespace>,
-        told: Option<Version>,
-    ) -> Result<Origin, Failure> {
+        place: Place,
+        told: Option<HeaderVersion>,
+    ) -> io::Result<Origin> {
         let (orders, received) = mpsc::unbounded_channel();
         let (ready, listening) = std_mpsc::channel();
         let thread = thread::spawn(move || {
-            let opened = namespace.map_or(Ok(()), |namespace| namespace.enter()).and_then(|()| open(address, gates));
+            let opened = place.enter().and_then(|()| open(address, gates));
             match opened {
                 Ok((listeners, refusing)) => {
                     let addresses: io::Result<Vec<SocketAddr>> =
@@ -82,14 +84,7 @@ impl Origin {
                 }
             }
         });
-        let (gates, refusing) = listening.recv().expect("the thread answers before it ends").map_err(|error| {
-            let expected = match error.kind() {
-                io::ErrorKind::AddrNotAvailable => "; expected an address of this machine, or of --origin-namespace",
-                io::ErrorKind::AddrInUse => "; expected a port at which no other process listens, ss -ltnp names it",
-                _ => "",
-            };
-            Failure::Failed(format!("listen at {address} (--origin-address): {error}{expected}"))
-        })?;
+        let (gates, refusing) = listening.recv().expect("the thread answers before it ends")?;
         Ok(Origin { orders, gates, refusing, thread })
     }
 }
@@ -113,8 +108,8 @@ fn local_addr(socket: &Socket) -> io::Result<SocketAddr> {
     socket.local_addr()?.as_socket().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-fn serve(listeners: Vec<StdListener>, mut orders: mpsc::UnboundedReceiver<Order>, told: Option<Version>) {
-    let runtime = super::runtime();
+fn serve(listeners: Vec<StdListener>, mut orders: mpsc::UnboundedReceiver<Order>, told: Option<HeaderVersion>) {
+    let runtime = place::runtime();
     LocalSet::new().block_on(&runtime, async move {
         let listeners: Vec<Arc<TcpListener>> = listeners
             .into_iter()
@@ -134,8 +129,8 @@ fn serve(listeners: Vec<StdListener>, mut orders: mpsc::UnboundedReceiver<Order>
                         // Whoever ordered may have given up.
                         let _ = accepted.send(());
                         let _ = stream.set_nodelay(true);
-                        let side = &plan.connections[exchange.connection].server;
-                        let _ = done.send(end::play(stream, begin, side, End::Server, &exchange).await.0);
+                        let script = &plan.connections[exchange.connection].server;
+                        let _ = done.send(player::play(stream, begin, script, Role::Server, &exchange).await.0);
                     });
                 }
                 Order::Flush { gate, token, mut done } => {
@@ -158,7 +153,7 @@ async fn arrival(
     listener: &TcpListener,
     plan: &Plan,
     exchange: &Exchange,
-    told: Option<Version>,
+    told: Option<HeaderVersion>,
 ) -> io::Result<(TcpStream, Begin)> {
     let dialogue = plan.connections[exchange.connection].dialogue;
     let path = message::path(exchange.seed, exchange.connection);
@@ -166,7 +161,7 @@ async fn arrival(
         let (stream, _) = listener.accept().await?;
         let mut begin = Begin::default();
         if let Some(version) = told {
-            let read = introduction::read(&stream, version, &mut begin.came);
+            let read = told::read(&stream, version, &mut begin.came);
             match time::timeout(INTRODUCTION_PATIENCE, read).await {
                 Ok(Ok(told)) => begin.told = Some(told),
                 // A client that resets need not have been told of.
@@ -187,7 +182,7 @@ async fn arrival(
 async fn has_request_for(stream: &TcpStream, path: &str, came: &mut Vec<u8>) -> bool {
     let end = |came: &[u8]| came.windows(4).position(|window| window == b"\r\n\r\n");
     while end(came).is_none() {
-        if came.len() > HEAD_BYTES_MAX || !matches!(way::read_some(stream, came, 4_096).await, Ok(1..)) {
+        if came.len() > HEAD_BYTES_MAX || !matches!(socket::read_some(stream, came, 4_096).await, Ok(1..)) {
             return false;
         }
     }
@@ -195,18 +190,18 @@ async fn has_request_for(stream: &TcpStream, path: &str, came: &mut Vec<u8>) -> 
     String::from_utf8_lossy(line).split(' ').any(|word| word.ends_with(path))
 }
 
-async fn flush(listener: &TcpListener, token: [u8; TOKEN_BYTES], told: Option<Version>) {
+async fn flush(listener: &TcpListener, token: [u8; TOKEN_BYTES], told: Option<HeaderVersion>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         let mut came = Vec::new();
         if let Some(version) = told {
             // Whether there is a header does not matter here.
-            let _ = time::timeout(FLUSH_PATIENCE, introduction::read(&stream, version, &mut came)).await;
+            let _ = time::timeout(FLUSH_PATIENCE, told::read(&stream, version, &mut came)).await;
         }
         let read = async {
             while came.len() < TOKEN_BYTES {
                 let left = TOKEN_BYTES - came.len();
-                if way::read_some(&stream, &mut came, left).await? == 0 {
+                if socket::read_some(&stream, &mut came, left).await? == 0 {
                     break;
                 }
             }

@@ -2,23 +2,23 @@
 //!
 //! Both are this tool's own, down to the reader of heads: one that a proxy shares with its judge hides what both misread.
 
-use super::judge::Fault;
+use super::fault::Fault;
 
 /// A request and its answer, as a schedule wants them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Dialogue {
-    pub(super) method: &'static str,
-    pub(super) request: Framing,
-    pub(super) answer: Framing,
+pub(crate) struct Dialogue {
+    pub(crate) method: &'static str,
+    pub(crate) request: Framing,
+    pub(crate) answer: Framing,
     /// Fields besides those that are needed, on either head.
-    pub(super) fields: usize,
+    pub(crate) fields: usize,
     /// The request has a field that its Connection names: for the proxy alone.
-    pub(super) has_hop: bool,
+    pub(crate) has_hop: bool,
 }
 
 /// How a message tells where it ends (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(crate) enum Framing {
     /// It has no body.
     Empty,
     /// It has no body, though it states the length of one: an answer to HEAD.
@@ -30,19 +30,19 @@ pub(super) enum Framing {
 }
 
 /// A head is no longer than this (the limit of common servers).
-pub(super) const HEAD_BYTES_MAX: usize = 16 * 1024;
+pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// A line with the size of a chunk, or of a trailer.
 const LINE_BYTES_MAX: usize = 1_024;
 const END: &[u8] = b"\r\n\r\n";
 
 /// Where a request goes within its server: tells the schedule and the connection.
-pub(super) fn path(seed: u64, connection: usize) -> String {
+pub(crate) fn path(seed: u64, connection: usize) -> String {
     format!("/conform/{seed}/{connection}")
 }
 
 impl Dialogue {
     /// The head of the request to `server`, for a proxy.
-    pub(super) fn request_head(&self, server: &str, path: &str, authorization: &str) -> Vec<u8> {
+    pub(crate) fn request_head(&self, server: &str, path: &str, authorization: &str) -> Vec<u8> {
         let hop = if self.has_hop { "Connection: X-Hop\r\nX-Hop: for the proxy\r\n" } else { "" };
         let (method, fields, framing) = (self.method, self.fields(), self.request.field());
         format!(
@@ -52,7 +52,7 @@ impl Dialogue {
     }
 
     /// The head of the answer.
-    pub(super) fn answer_head(&self) -> Vec<u8> {
+    pub(crate) fn answer_head(&self) -> Vec<u8> {
         let (fields, framing) = (self.fields(), self.answer.field());
         format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{fields}{framing}\r\n").into_bytes()
     }
@@ -66,7 +66,7 @@ impl Dialogue {
     }
 
     /// What became of the request's head on its way to the server.
-    pub(super) fn judge_request(&self, head: &Head, server: &str, path: &str) -> Vec<Fault> {
+    pub(crate) fn judge_request(&self, head: &Head, server: &str, path: &str) -> Vec<Fault> {
         let mut faults = Vec::new();
         let line = format!("{} {path} HTTP/1.", self.method);
         // RFC 9112 section 3.2.1: a server is asked in origin form.
@@ -89,7 +89,7 @@ impl Dialogue {
     }
 
     /// What became of the answer's head on its way to the client.
-    pub(super) fn judge_answer(&self, head: &Head) -> Vec<Fault> {
+    pub(crate) fn judge_answer(&self, head: &Head) -> Vec<Fault> {
         self.judge_fields(head, "answer-changed").into_iter().collect()
     }
 
@@ -114,7 +114,7 @@ impl Framing {
     }
 
     /// What goes before so many bytes of the stream, and after them.
-    pub(super) fn around(self, bytes: usize) -> (String, &'static str) {
+    pub(crate) fn around(self, bytes: usize) -> (String, &'static str) {
         match self {
             Framing::Chunked => (format!("{bytes:x}\r\n"), "\r\n"),
             _ => (String::new(), ""),
@@ -122,15 +122,15 @@ impl Framing {
     }
 
     /// What goes after all of them.
-    pub(super) fn end(self) -> &'static str {
+    pub(crate) fn end(self) -> &'static str {
         if self == Framing::Chunked { "0\r\n\r\n" } else { "" }
     }
 }
 
 /// The head of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) line: String,
+pub(crate) struct Head {
+    pub(crate) line: String,
     /// Names in small letters, and values.
     fields: Vec<(String, String)>,
 }
@@ -157,7 +157,7 @@ impl Head {
     }
 
     /// Of an answer.
-    pub(super) fn status(&self) -> Option<u16> {
+    pub(crate) fn status(&self) -> Option<u16> {
         self.line.strip_prefix("HTTP/1.")?.get(2..5)?.parse().ok()
     }
 
@@ -170,7 +170,7 @@ impl Head {
 
 /// Takes the bytes of a stream out of a message, however it comes in pieces and however it is framed.
 #[derive(Debug)]
-pub(super) struct Decoder {
+pub(crate) struct Decoder {
     state: State,
     /// Which message: an answer may have no body though it says so.
     of: Of,
@@ -182,7 +182,7 @@ pub(super) struct Decoder {
 
 /// What a decoder reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+pub(crate) enum Of {
     Request,
     Answer { to_head: bool },
 }
@@ -202,42 +202,42 @@ enum State {
 }
 
 impl Decoder {
-    pub(super) fn new(of: Of) -> Decoder {
+    pub(crate) fn new(of: Of) -> Decoder {
         Decoder { state: State::Head, of, line: Vec::new(), head: None, excess: 0 }
     }
 
-    pub(super) fn head(&self) -> Option<&Head> {
+    pub(crate) fn head(&self) -> Option<&Head> {
         self.head.as_ref()
     }
 
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.state == State::Complete
     }
 
     /// Why it can be no message.
-    pub(super) fn broken(&self) -> Option<&str> {
+    pub(crate) fn broken(&self) -> Option<&str> {
         if let State::Broken(why) = &self.state { Some(why) } else { None }
     }
 
     /// Bytes that came after its end.
-    pub(super) fn excess(&self) -> u64 {
+    pub(crate) fn excess(&self) -> u64 {
         self.excess
     }
 
     /// Whether the connection goes on after it.
-    pub(super) fn keeps_connection(&self) -> bool {
+    pub(crate) fn keeps_connection(&self) -> bool {
         self.is_complete() && self.head.as_ref().is_some_and(Head::keeps_connection)
     }
 
     /// The connection has ended: that may be the message's end too.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if self.state == State::UntilClose {
             self.state = State::Complete;
         }
     }
 
     /// The next bytes came; `payload` is given those of the stream.
-    pub(super) fn take(&mut self, mut bytes: &[u8], payload: &mut dyn FnMut(&[u8])) {
+    pub(crate) fn take(&mut self, mut bytes: &[u8], payload: &mut dyn FnMut(&[u8])) {
         while !bytes.is_empty() {
             match &mut self.state {
                 State::Head | State::Size | State::Behind | State::Trailers => {

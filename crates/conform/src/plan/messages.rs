@@ -1,11 +1,11 @@
 //! Schedules of HTTP requests and their answers.
 
-use super::{Connection, Draw, Last, Side, Step};
-use crate::conform::behaviour::Behaviour;
-use crate::conform::message::{Dialogue, Framing};
+use super::{ConnectionPlan, Draw, Last, Script, Step};
+use crate::behaviour::Behaviour;
+use crate::message::{Dialogue, Framing};
 
 impl Draw {
-    pub(super) fn dialogues(&mut self, behaviour: Behaviour) -> Vec<Connection> {
+    pub(super) fn dialogues(&mut self, behaviour: Behaviour) -> Vec<ConnectionPlan> {
         match behaviour {
             Behaviour::Several => (0..self.between(3, 8)).map(|_| self.post(300_000)).collect(),
             Behaviour::KeepAlive => (0..self.between(2, 6))
@@ -20,14 +20,14 @@ impl Draw {
                 })
                 .collect(),
             Behaviour::StalledClient | Behaviour::StalledServer => {
-                let beside = Connection { waits: true, ..self.post(300_000) };
+                let beside = ConnectionPlan { waits: true, ..self.post(300_000) };
                 vec![self.stalled_message(behaviour == Behaviour::StalledClient), beside]
             }
             _ => vec![self.dialogue(behaviour)],
         }
     }
 
-    fn dialogue(&mut self, behaviour: Behaviour) -> Connection {
+    fn dialogue(&mut self, behaviour: Behaviour) -> ConnectionPlan {
         match behaviour {
             Behaviour::Get => self.get(2_000_000),
             Behaviour::Head => {
@@ -47,7 +47,7 @@ impl Draw {
                 steps.extend(down);
                 // Closing with something of the request unread would reset the connection.
                 steps.extend([Step::UntilEnd, Step::HalfClose]);
-                let (client, server) = (self.asks(up), self.side(steps, Last::Close));
+                let (client, server) = (self.asks(up), self.script(steps, Last::Close));
                 self.talk("POST", client, server, request, answer)
             }
             Behaviour::Fields => {
@@ -81,18 +81,18 @@ impl Draw {
         }
     }
 
-    fn get(&mut self, bytes: usize) -> Connection {
+    fn get(&mut self, bytes: usize) -> ConnectionPlan {
         let answer = self.writes(bytes, 12).0;
         self.get_of(answer)
     }
 
-    fn get_of(&mut self, body: Vec<Step>) -> Connection {
+    fn get_of(&mut self, body: Vec<Step>) -> ConnectionPlan {
         let answer = self.framing(&body, true);
         let (client, server) = (self.asks(Vec::new()), self.answers(body));
         self.talk("GET", client, server, Framing::Empty, answer)
     }
 
-    fn post(&mut self, bytes: usize) -> Connection {
+    fn post(&mut self, bytes: usize) -> ConnectionPlan {
         let ((up, _), (down, _)) = (self.writes(bytes, 12), self.writes(bytes, 12));
         let (request, answer) = (self.framing(&up, false), self.framing(&down, true));
         let method = if self.coin() { "POST" } else { "PUT" };
@@ -101,7 +101,7 @@ impl Draw {
     }
 
     /// The client resets in the middle of its request, or of the answer.
-    fn cut_by_client(&mut self) -> Connection {
+    fn cut_by_client(&mut self) -> ConnectionPlan {
         if self.coin() {
             let (mut up, _) = self.writes(500_000, 10);
             let whole = self.framing(&up, false);
@@ -110,7 +110,7 @@ impl Draw {
             up.push(Step::Pause(self.millis(0, 30)));
             let mut steps = vec![Step::Head];
             steps.extend(up);
-            let client = self.side(steps, Last::Reset);
+            let client = self.script(steps, Last::Reset);
             // What is not whole is not answered.
             let server = self.ends(vec![Step::UntilEnd]);
             self.talk("POST", client, server, request, Framing::Empty)
@@ -125,7 +125,7 @@ impl Draw {
     }
 
     /// The server resets in the middle of its answer, or before it.
-    fn cut_by_server(&mut self) -> Connection {
+    fn cut_by_server(&mut self) -> ConnectionPlan {
         let (mut down, _) = self.writes(500_000, 10);
         let answer = match self.framing(&down, true) {
             Framing::Length(length) => Framing::Length(length + self.between(1, 1_000)),
@@ -138,18 +138,18 @@ impl Draw {
             down.push(Step::Pause(self.millis(0, 30)));
             steps.extend(down);
         }
-        let (client, server) = (self.asks(Vec::new()), self.side(steps, Last::Reset));
+        let (client, server) = (self.asks(Vec::new()), self.script(steps, Last::Reset));
         self.talk("GET", client, server, Framing::Empty, answer)
     }
 
     /// One end stops reading in mid-message, and the other one writes until it is held back.
-    fn stalled_message(&mut self, is_client: bool) -> Connection {
+    fn stalled_message(&mut self, is_client: bool) -> ConnectionPlan {
         let flood = [Step::Head, Step::Flood, Step::OtherWayWorks, Step::UntilReleased, Step::HalfClose];
         let at = Some(self.size(100_000) as u64);
         if is_client {
             let mut client = self.asks(Vec::new());
             client.reading.stall_at = at;
-            let server = self.side([&[Step::UntilEnd], flood.as_slice()].concat(), Last::Close);
+            let server = self.script([&[Step::UntilEnd], flood.as_slice()].concat(), Last::Close);
             let answer = if self.coin() { Framing::Chunked } else { Framing::UntilClose };
             self.talk("GET", client, server, Framing::Empty, answer)
         } else {
@@ -163,7 +163,7 @@ impl Draw {
     }
 
     /// Sends its request, the body with the head or after it.
-    fn asks(&mut self, body: Vec<Step>) -> Side {
+    fn asks(&mut self, body: Vec<Step>) -> Script {
         let mut steps = vec![Step::Head];
         if self.coin() {
             steps.push(Step::Pause(self.millis(0, 5)));
@@ -174,11 +174,11 @@ impl Draw {
     }
 
     /// Answers once it has all of the request, and closes.
-    fn answers(&mut self, body: Vec<Step>) -> Side {
+    fn answers(&mut self, body: Vec<Step>) -> Script {
         let mut steps = vec![Step::UntilEnd, Step::Head];
         steps.extend(body);
         steps.push(Step::HalfClose);
-        self.side(steps, Last::Close)
+        self.script(steps, Last::Close)
     }
 
     /// One of the ways to tell where such a body ends.
@@ -194,13 +194,13 @@ impl Draw {
     fn talk(
         &mut self,
         method: &'static str,
-        client: Side,
-        server: Side,
+        client: Script,
+        server: Script,
         request: Framing,
         answer: Framing,
-    ) -> Connection {
+    ) -> ConnectionPlan {
         let fields = self.between(0, 3) as usize;
         let dialogue = Some(Dialogue { method, request, answer, fields, has_hop: false });
-        Connection { dialogue, ..Connection::new(client, server) }
+        ConnectionPlan { dialogue, ..ConnectionPlan::new(client, server) }
     }
 }

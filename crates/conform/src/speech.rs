@@ -5,18 +5,27 @@ use std::io;
 
 use tokio::net::TcpStream;
 
-use super::end::Names;
-use super::exchange::{End, Exchange};
-use super::judge::Fault;
+use super::exchange::Exchange;
+use super::fault::Fault;
 use super::message::{self, Decoder, Dialogue, Framing, Head, Of};
+use super::role::Role;
+
+/// What a request has besides what its schedule says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    /// The server's address.
+    pub(crate) server: String,
+    /// The field that says who asks.
+    pub(crate) authorization: String,
+}
 
 /// One end's part in a dialogue.
 #[derive(Debug)]
-pub(super) struct Speech {
+pub(crate) struct Speech {
     dialogue: Dialogue,
     names: Names,
     path: String,
-    end: End,
+    end: Role,
     /// To be written, from this place on.
     outbox: RefCell<Vec<u8>>,
     written: Cell<usize>,
@@ -27,10 +36,10 @@ pub(super) struct Speech {
 
 impl Speech {
     /// `first` goes before the message.
-    pub(super) fn new(dialogue: Dialogue, names: Names, end: End, exchange: &Exchange, first: Vec<u8>) -> Speech {
+    pub(crate) fn new(dialogue: Dialogue, names: Names, end: Role, exchange: &Exchange, first: Vec<u8>) -> Speech {
         let of = match end {
-            End::Client => Of::Answer { to_head: dialogue.method == "HEAD" },
-            End::Server => Of::Request,
+            Role::Client => Of::Answer { to_head: dialogue.method == "HEAD" },
+            Role::Server => Of::Request,
         };
         Speech {
             dialogue,
@@ -45,20 +54,20 @@ impl Speech {
     }
 
     fn framing(&self) -> Framing {
-        if self.end == End::Client { self.dialogue.request } else { self.dialogue.answer }
+        if self.end == Role::Client { self.dialogue.request } else { self.dialogue.answer }
     }
 
     /// The head of its message is to be written.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         let head = match self.end {
-            End::Client => self.dialogue.request_head(&self.names.server, &self.path, &self.names.authorization),
-            End::Server => self.dialogue.answer_head(),
+            Role::Client => self.dialogue.request_head(&self.names.server, &self.path, &self.names.authorization),
+            Role::Server => self.dialogue.answer_head(),
         };
         self.outbox.borrow_mut().extend(head);
     }
 
     /// Bytes of its stream are to be written.
-    pub(super) fn say(&self, bytes: &[u8]) {
+    pub(crate) fn say(&self, bytes: &[u8]) {
         let (before, after) = self.framing().around(bytes.len());
         let mut outbox = self.outbox.borrow_mut();
         for part in [before.as_bytes(), bytes, after.as_bytes()] {
@@ -67,17 +76,17 @@ impl Speech {
     }
 
     /// The end of its message is to be written. True if that is the end of its direction.
-    pub(super) fn finish(&self) -> bool {
+    pub(crate) fn finish(&self) -> bool {
         self.outbox.borrow_mut().extend_from_slice(self.framing().end().as_bytes());
         self.framing() == Framing::UntilClose
     }
 
-    pub(super) fn has_more(&self) -> bool {
+    pub(crate) fn has_more(&self) -> bool {
         self.written.get() < self.outbox.borrow().len()
     }
 
     /// Writes what the kernel takes.
-    pub(super) fn write(&self, stream: &TcpStream) -> io::Result<()> {
+    pub(crate) fn write(&self, stream: &TcpStream) -> io::Result<()> {
         let mut outbox = self.outbox.borrow_mut();
         self.written.set(self.written.get() + stream.try_write(&outbox[self.written.get()..])?);
         if self.written.get() == outbox.len() {
@@ -88,7 +97,7 @@ impl Speech {
     }
 
     /// Bytes have come; `payload` is given those of the other end's stream.
-    pub(super) fn take(&self, bytes: &[u8], mut payload: impl FnMut(&[u8])) {
+    pub(crate) fn take(&self, bytes: &[u8], mut payload: impl FnMut(&[u8])) {
         let mut decoder = self.decoder.borrow_mut();
         // What the proxy says in place of the server is nobody's stream.
         let mut of_server = Vec::new();
@@ -99,58 +108,58 @@ impl Speech {
     }
 
     fn is_refusal(&self, head: &Head) -> bool {
-        self.end == End::Client && head.status() != Some(200)
+        self.end == Role::Client && head.status() != Some(200)
     }
 
     /// The connection has ended. Whether the message had, or has by that.
-    pub(super) fn end(&self) -> bool {
+    pub(crate) fn end(&self) -> bool {
         self.decoder.borrow_mut().end();
         self.is_whole()
     }
 
-    pub(super) fn has_closed(&self) {
+    pub(crate) fn has_closed(&self) {
         self.is_closed.set(true);
     }
 
     /// All of the other end's message has come.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         let decoder = self.decoder.borrow();
         decoder.is_complete() && !decoder.head().is_some_and(|head| self.is_refusal(head))
     }
 
     /// What comes is no message of the other end.
-    pub(super) fn is_in_vain(&self) -> bool {
+    pub(crate) fn is_in_vain(&self) -> bool {
         self.decoder.borrow().broken().is_some() || self.refused().is_some()
     }
 
     /// An answer is there, and said that its connection ends.
-    pub(super) fn waits_for_close(&self) -> bool {
-        self.end == End::Client && self.is_whole() && !self.is_closed.get() && !self.keeps_connection()
+    pub(crate) fn waits_for_close(&self) -> bool {
+        self.end == Role::Client && self.is_whole() && !self.is_closed.get() && !self.keeps_connection()
     }
 
     /// Whether another request may go over the connection.
-    pub(super) fn keeps_connection(&self) -> bool {
+    pub(crate) fn keeps_connection(&self) -> bool {
         let decoder = self.decoder.borrow();
-        self.end == End::Client && decoder.keeps_connection() && decoder.excess() == 0 && !self.is_closed.get()
+        self.end == Role::Client && decoder.keeps_connection() && decoder.excess() == 0 && !self.is_closed.get()
     }
 
     /// The proxy's answer in place of the server's.
-    pub(super) fn refused(&self) -> Option<String> {
+    pub(crate) fn refused(&self) -> Option<String> {
         let decoder = self.decoder.borrow();
         decoder.head().filter(|head| self.is_refusal(head)).map(|head| head.line.clone())
     }
 
     /// What is wrong with what came, whatever the other end did.
-    pub(super) fn faults(&self) -> Vec<Fault> {
+    pub(crate) fn faults(&self) -> Vec<Fault> {
         let decoder = self.decoder.borrow();
         let mut faults = match decoder.head() {
-            Some(head) if self.end == End::Server => self.dialogue.judge_request(head, &self.names.server, &self.path),
+            Some(head) if self.end == Role::Server => self.dialogue.judge_request(head, &self.names.server, &self.path),
             Some(head) if !self.is_refusal(head) => self.dialogue.judge_answer(head),
             _ => Vec::new(),
         };
         let to = format!("to the {}", self.end.name());
         if let Some(why) = decoder.broken() {
-            let name = if self.end == End::Server { "request-changed" } else { "answer-changed" };
+            let name = if self.end == Role::Server { "request-changed" } else { "answer-changed" };
             faults.push(Fault::new(name, format!("{to}: {why}")));
         }
         if decoder.excess() > 0 {
