@@ -11,7 +11,7 @@ use headend_host::sysctl::{self, Setting};
 use headend_host::{Error, socket};
 
 use crate::failure::Failure;
-use crate::{outputs, text};
+use crate::printing::{self, Format};
 
 /// Put FAST, a congestion control that keeps a set number of its packets in queues, into the running kernel
 #[derive(Args, Debug)]
@@ -86,14 +86,6 @@ enum Algorithm {
     Fast,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    /// For people
-    Table,
-    /// For programs
-    Json,
-}
-
 /// FAST's parameters.
 #[derive(Args, Clone, Copy, Debug)]
 struct Chosen {
@@ -143,7 +135,7 @@ fn install(name: &str, parameters: Parameters, is_default: bool) -> Result<(), F
         fast::remove(name).map_err(failure)?;
         return Err(failure(error));
     }
-    outputs::print(|out| {
+    printing::print(|out| {
         writeln!(out, "installed {name}: {}", describe(parameters))?;
         match &before {
             Some(before) => writeln!(out, "new connections of this network namespace use it; before it was {before}"),
@@ -190,7 +182,7 @@ fn list(format: Format) -> Result<(), Failure> {
     };
     let default = everywhere.first().map(|here| here.default.clone()).unwrap_or_default();
     match format {
-        Format::Table if installed.is_empty() => outputs::print(|out| writeln!(out, "nothing is installed")),
+        Format::Table if installed.is_empty() => printing::print(|out| writeln!(out, "nothing is installed")),
         Format::Table => {
             let headings = ["name", "alpha", "gamma [%]", "rounds", "connections", "default here"].map(str::to_owned);
             let row = |one: &Installed| {
@@ -206,7 +198,7 @@ fn list(format: Format) -> Result<(), Failure> {
                 ]
             };
             let rows: Vec<Vec<String>> = installed.iter().map(row).collect();
-            outputs::print(|out| text::write_table(out, &headings, &rows))
+            printing::print(|out| printing::write_table(out, &headings, &rows))
         }
         Format::Json => {
             let object = |one: &Installed| {
@@ -220,7 +212,7 @@ fn list(format: Format) -> Result<(), Failure> {
                 })
             };
             let json: serde_json::Value = installed.iter().map(object).collect();
-            outputs::print(|out| writeln!(out, "{json:#}"))
+            printing::print(|out| writeln!(out, "{json:#}"))
         }
     }
 }
@@ -230,7 +222,7 @@ fn status(all: bool, format: Format) -> Result<(), Failure> {
     found.retain(|inside| !inside.connections.is_empty());
     let rows = || found.iter().flat_map(|inside| inside.connections.iter().map(|one| (inside.namespace.name(), one)));
     match format {
-        Format::Table if found.is_empty() => outputs::print(|out| writeln!(out, "FAST controls no connection")),
+        Format::Table if found.is_empty() => printing::print(|out| writeln!(out, "FAST controls no connection")),
         Format::Table => {
             let headings =
                 ["name", "local", "remote", "window", "base RTT [ms]", "queueing [ms]", "queued", "alpha", "namespace"];
@@ -243,11 +235,11 @@ fn status(all: bool, format: Format) -> Result<(), Failure> {
                 row
             };
             let rows: Vec<Vec<String>> = rows().map(row).collect();
-            outputs::print(|out| text::write_table(out, &headings, &rows))
+            printing::print(|out| printing::write_table(out, &headings, &rows))
         }
         Format::Json => {
             let json: serde_json::Value = rows().map(|(namespace, one)| object(namespace, one)).collect();
-            outputs::print(|out| writeln!(out, "{json:#}"))
+            printing::print(|out| writeln!(out, "{json:#}"))
         }
     }
 }
@@ -309,7 +301,7 @@ fn set(name: Option<&str>, changes: &[String]) -> Result<(), Failure> {
         }
     }
     fast::set(&there.name, parameters).map_err(failure)?;
-    outputs::print(|out| writeln!(out, "{}: {}", there.name, describe(parameters)))
+    printing::print(|out| writeln!(out, "{}: {}", there.name, describe(parameters)))
 }
 
 fn remove(name: Option<&str>) -> Result<(), Failure> {
@@ -336,7 +328,7 @@ fn remove(name: Option<&str>) -> Result<(), Failure> {
         }
     }
     fast::remove(&name).map_err(failure)?;
-    outputs::print(|out| {
+    printing::print(|out| {
         writeln!(out, "removed {name}")?;
         said.iter().try_for_each(|line| writeln!(out, "{line}"))
     })

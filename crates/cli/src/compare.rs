@@ -15,10 +15,10 @@ use headend_sim::world::World;
 
 use crate::failure::Failure;
 use crate::lab::{self, Health, Pace};
-use crate::outputs::{self, Folder};
+use crate::outputs::Folder;
+use crate::printing::{self, ResultsFormat};
 use crate::request::Request;
-use crate::sim::{self, Format};
-use crate::text;
+use crate::{meta, signals};
 
 /// Run a scenario in the simulator and between Linux hosts, and set the two side by side
 #[derive(Args, Debug)]
@@ -33,8 +33,8 @@ pub(crate) struct Arguments {
     request: Request,
 
     /// Form of the comparison on stdout
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ResultsFormat::Table)]
+    format: ResultsFormat,
 
     /// Write the comparison to this folder, whole or not at all; with series.csv, the windows of each side's first run
     #[arg(long, value_name = "DIR")]
@@ -61,7 +61,7 @@ struct Comparison {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let stop = sim::stop_on_signals(false)?;
+    let stop = signals::stop_flag(false)?;
     let (document, points) = arguments.request.read()?;
     let folder = arguments.out.as_deref().map(|path| Folder::new(path, arguments.force)).transpose()?;
     lab::prepare(&arguments.request, &points)?;
@@ -74,9 +74,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             ("sim-flows.csv", &sim.flows),
             ("linux-flows.csv", &linux.flows),
         ];
-        let mut meta = sim::meta(&points, linux);
+        let mut meta = meta::of_results(&points, linux);
         meta["lab"] = lab::health_of(&comparison.health);
-        folder.write_tables(&tables, &sim::scenario_text(&arguments.request, &document), &meta)?;
+        folder.write_tables(&tables, &meta::scenario_text(&arguments.request, &document), &meta)?;
     }
     let printed = print(arguments.format, &points, &comparison);
     lab::warn_of_strain(&comparison.health);
@@ -124,10 +124,10 @@ fn simulate(points: &[Point], stop: &AtomicBool, windows: &mut thin::Windows) ->
     Ok(outcomes)
 }
 
-fn print(format: Format, points: &[Point], comparison: &Comparison) -> Result<(), Failure> {
-    outputs::print(|mut out| match format {
-        Format::Csv => comparison.rows.write_csv(&mut out),
-        Format::Json => {
+fn print(format: ResultsFormat, points: &[Point], comparison: &Comparison) -> Result<(), Failure> {
+    printing::print(|mut out| match format {
+        ResultsFormat::Csv => comparison.rows.write_csv(&mut out),
+        ResultsFormat::Json => {
             let scenario = &points[0].scenario;
             let json = serde_json::json!({
                 "title": scenario.title,
@@ -139,12 +139,12 @@ fn print(format: Format, points: &[Point], comparison: &Comparison) -> Result<()
             serde_json::to_writer(&mut out, &json)?;
             writeln!(out)
         }
-        Format::Table => {
+        ResultsFormat::Table => {
             if !points[0].scenario.title.is_empty() {
                 writeln!(out, "{}\n", points[0].scenario.title)?;
             }
             let (headings, rows) = table::shown(points, &comparison.rows);
-            text::write_table(out, &headings, &rows)?;
+            printing::write_table(out, &headings, &rows)?;
             writeln!(out, "\n{}", table::verdict(&comparison.rows))
         }
     })

@@ -8,16 +8,16 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
 use headend_conform::{Behaviour, Entrance, Error, FAULTS, HeaderVersion, Matrix, Place, Trial, WayIn};
 use headend_engine::units::quantity;
 use headend_host::netns::Namespace;
 use rustix::process::Resource;
 
 use crate::failure::Failure;
-use crate::outputs;
-use crate::sim;
+use crate::printing::{self, TextFormat};
+use crate::signals;
 
 use report::Heading;
 
@@ -103,24 +103,16 @@ pub(crate) struct Arguments {
     held_max: u64,
 
     /// Form of the matrix on stdout
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = TextFormat::Text)]
+    format: TextFormat,
 
     /// Show no progress
     #[arg(long, short)]
     quiet: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// For programs
-    Json,
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let interrupted = sim::stop_on_signals(true)?;
+    let interrupted = signals::stop_flag(true)?;
     let entrance = entrance(arguments)?;
     let schedules = schedules(arguments, &Behaviour::suite(&entrance))?;
     let origin = origin_address(arguments)?;
@@ -157,9 +149,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Error::NoProxy { .. } => Failure::Failed(format!("{error} (--way {})", heading.way)),
         Error::Place(_) => Failure::Failed(format!("--client-namespace: {error}")),
     })?;
-    outputs::print(|out| match arguments.format {
-        Format::Text => report::write_text(&heading, &report, out),
-        Format::Json => report::write_json(&heading, &report, out),
+    printing::print(|out| match arguments.format {
+        TextFormat::Text => report::write_text(&heading, &report, out),
+        TextFormat::Json => report::write_json(&heading, &report, out),
     })?;
     verdict(&report.matrix, &heading, &interrupted, arguments.time_limit)
 }

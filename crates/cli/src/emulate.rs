@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration as StdDuration, Instant};
 
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args};
 
 use headend_engine::time::Duration;
 use headend_engine::units::quantity;
@@ -21,8 +21,9 @@ use headend_host::{Error, clock};
 use headend_sim::network::Network;
 
 use crate::failure::Failure;
+use crate::printing::Format;
 use crate::request::Request;
-use crate::sim;
+use crate::signals;
 
 use capture::Recorder;
 use ends::{Ends, Side};
@@ -91,21 +92,13 @@ pub(crate) struct Arguments {
     snap_len: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Table,
-    /// A JSON object on each line
-    Json,
-}
-
 /// Between two reports.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Between two looks at whether to stop.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(100);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let stopped = sim::stop_on_signals(false)?;
+    let stopped = signals::stop_flag(false)?;
     if arguments.request.runs.is_some() {
         return Err(Failure::Wrong("--runs: an emulation is one run; leave it out".to_owned()));
     }

@@ -27,9 +27,10 @@ use headend_scenario::{NodeKind, Point};
 use headend_sim::sweep::{self, Meter, Progress};
 
 use crate::failure::Failure;
-use crate::outputs::{self, Folder};
+use crate::outputs::Folder;
+use crate::printing::{self, ResultsFormat};
 use crate::request::Request;
-use crate::sim::{self, Format};
+use crate::{meta, signals};
 
 pub(crate) use program::Program;
 pub(crate) use proxy::Relayed;
@@ -52,8 +53,8 @@ pub(crate) struct Lab {
     request: Request,
 
     /// Form of the results on stdout
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ResultsFormat::Table)]
+    format: ResultsFormat,
 
     /// Write all results to this folder, whole or not at all; with series.csv, what TCP_INFO said of each sender
     #[arg(long, value_name = "DIR")]
@@ -132,7 +133,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn clean() -> Result<(), Failure> {
     check_privilege("run `headend lab clean` as root")?;
     let cleaned = run::clean()?;
-    outputs::print(|out| {
+    printing::print(|out| {
         for name in &cleaned {
             writeln!(out, "removed {name}")?;
         }
@@ -144,7 +145,7 @@ fn clean() -> Result<(), Failure> {
 }
 
 fn measure(lab: &Lab) -> Result<(), Failure> {
-    let stop = sim::stop_on_signals(false)?;
+    let stop = signals::stop_flag(false)?;
     let (document, points) = lab.request.read()?;
     let folder = lab.out.as_deref().map(|path| Folder::new(path, lab.force)).transpose()?;
     prepare(&lab.request, &points)?;
@@ -157,18 +158,18 @@ fn measure(lab: &Lab) -> Result<(), Failure> {
     let relayed: Vec<Vec<Relayed>> = ran.iter().map(|ran| ran.relayed.clone()).collect();
     let mut results = tables(&points, ran);
     if let Some(folder) = &folder {
-        let mut meta = sim::meta(&points, &results);
+        let mut meta = meta::of_results(&points, &results);
         meta["lab"] = told_of_runs(&health, &relayed);
-        folder.write(&results, &sim::scenario_text(&lab.request, &document), &meta)?;
+        folder.write(&results, &meta::scenario_text(&lab.request, &document), &meta)?;
     }
     // The series is in the folder; stdout has what the simulator prints.
     results.traces = None;
     let printed = match lab.format {
-        Format::Json => print_json(&results, &told_of_runs(&health, &relayed)),
-        Format::Table | Format::Csv => sim::print(lab.format, &points, &results),
+        ResultsFormat::Json => print_json(&results, &told_of_runs(&health, &relayed)),
+        ResultsFormat::Table | ResultsFormat::Csv => printing::results(lab.format, &points, &results),
     };
     warn_of_strain(&health);
-    if lab.format == Format::Table {
+    if lab.format == ResultsFormat::Table {
         tell_of_proxies(&relayed);
     }
     printed
@@ -203,7 +204,7 @@ fn tell_of_proxies(relayed: &[Vec<Relayed>]) {
 
 /// The simulator's tables, and `runs`: what is told of each.
 fn print_json(results: &Results, runs: &serde_json::Value) -> Result<(), Failure> {
-    outputs::print(|out| {
+    printing::print(|out| {
         let mut json = serde_json::to_value(results)?;
         json["runs"] = runs.clone();
         serde_json::to_writer_pretty(&mut *out, &json)?;

@@ -12,15 +12,17 @@ mod emulate;
 mod failure;
 #[cfg(target_os = "linux")]
 mod lab;
+mod meta;
 mod outputs;
 mod personalities;
+mod printing;
 #[cfg(target_os = "linux")]
 mod proxy;
 mod request;
+mod signals;
 mod sim;
 mod size;
 mod summary;
-mod text;
 
 use std::process::ExitCode;
 
@@ -83,8 +85,8 @@ fn main() -> ExitCode {
         Command::Check(arguments) => request::check(&arguments),
         Command::Size(arguments) => size::run(&arguments),
         Command::Personalities(arguments) => personalities::run(&arguments),
-        Command::Schema => outputs::print(|out| out.write_all(headend_scenario::schema::text().as_bytes())),
-        Command::Completions { shell } => outputs::print(|out| {
+        Command::Schema => printing::print(|out| out.write_all(headend_scenario::schema::text().as_bytes())),
+        Command::Completions { shell } => printing::print(|out| {
             clap_complete::generate(shell, &mut Arguments::command(), "headend", out);
             Ok(())
         }),

@@ -1,7 +1,7 @@
-//! What leaves the command: text on stdout, and a folder that is written whole or not at all.
+//! The folder of a command's results, which is written whole or not at all.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use headend_scenario::results::{Results, Table};
@@ -10,16 +10,6 @@ use crate::failure::Failure;
 
 /// Every folder of results has this file, and `--force` replaces no other folder.
 const META: &str = "meta.json";
-
-/// Writes to stdout. That nobody reads on is no failure.
-pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    match write(&mut out).and_then(|()| out.flush()) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::NoReader),
-        Err(error) => Err(Failure::Failed(format!("stdout: {error}"))),
-    }
-}
 
 /// Where the results of a sweep go.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! `headend personalities`
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use headend_engine::tcp::personality::Personality;
 use headend_scenario::tcp::OPTIONS;
 
 use crate::failure::Failure;
-use crate::{outputs, text};
+use crate::printing::{self, Format};
 
 /// List the built-in personalities and their options, as scenarios name them
 #[derive(Args, Debug)]
@@ -14,14 +14,6 @@ pub(crate) struct Arguments {
     /// Form of the output
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    /// For people
-    Table,
-    /// For programs
-    Json,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -35,7 +27,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 [option.field.name.to_owned()].into_iter().chain(values).collect()
             };
             let rows: Vec<Vec<String>> = OPTIONS.iter().map(row).collect();
-            outputs::print(|out| text::write_table(out, &headings, &rows))
+            printing::print(|out| printing::write_table(out, &headings, &rows))
         }
         Format::Json => {
             let options = |personality: &Personality| -> serde_json::Value {
@@ -43,7 +35,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 shown.map(|(name, value)| (name.to_owned(), serde_json::Value::from(value))).collect()
             };
             let json: serde_json::Value = all.iter().map(|(name, p)| ((*name).to_owned(), options(p))).collect();
-            outputs::print(|out| writeln!(out, "{json:#}"))
+            printing::print(|out| writeln!(out, "{json:#}"))
         }
     }
 }

@@ -9,7 +9,7 @@ use clap::Args;
 use headend_scenario::{Document, Point};
 
 use crate::failure::Failure;
-use crate::outputs;
+use crate::printing;
 
 /// Read a scenario and report its mistakes, without running it
 #[derive(Args, Debug)]
@@ -84,7 +84,7 @@ pub(crate) fn check(arguments: &Arguments) -> Result<(), Failure> {
         count(points.len(), "point"),
         format!("{} of each", count(scenario.runs as usize, "run")),
     ];
-    outputs::print(|out| writeln!(out, "{}: {}", arguments.request.file.display(), parts.join(", ")))
+    printing::print(|out| writeln!(out, "{}: {}", arguments.request.file.display(), parts.join(", ")))
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {

@@ -2,19 +2,19 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
+use headend_scenario::Point;
 use headend_scenario::results::{Results, Table};
-use headend_scenario::{Document, Point};
 use headend_sim::sweep::{self, Meter, Options};
 
 use crate::failure::Failure;
-use crate::outputs::{self, Folder};
+use crate::outputs::Folder;
+use crate::printing::{self, ResultsFormat};
 use crate::request::Request;
-use crate::{summary, text};
+use crate::{meta, signals};
 
 /// Simulate a scenario: every run of every point of its sweep
 #[derive(Args, Debug)]
@@ -29,8 +29,8 @@ pub(crate) struct Arguments {
     request: Request,
 
     /// Form of the results on stdout
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ResultsFormat::Table)]
+    format: ResultsFormat,
 
     /// Write all results to this folder, whole or not at all
     #[arg(long, value_name = "DIR")]
@@ -61,21 +61,11 @@ pub(crate) struct Arguments {
     quiet: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// Medians over the runs with 95% intervals, for people
-    Table,
-    /// All rows of all tables
-    Json,
-    /// All rows of the table of flows
-    Csv,
-}
-
 /// Traces are held in memory until all runs have ended.
 const TRACED_RUNS_MAX: usize = 1_000;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let stop = stop_on_signals(true)?;
+    let stop = signals::stop_flag(true)?;
     let (document, points) = arguments.request.read()?;
     let folder = arguments.out.as_deref().map(|path| Folder::new(path, arguments.force)).transpose()?;
     let is_traced = arguments.trace || arguments.pcap;
@@ -87,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         );
         return Err(Failure::Wrong(text));
     }
-    let folder = folder.map(|folder| (folder, scenario_text(&arguments.request, &document)));
+    let folder = folder.map(|folder| (folder, meta::scenario_text(&arguments.request, &document)));
     // A large one takes as much memory as the world that it describes.
     drop(document);
     let mut results = simulate(arguments, &points, folder.as_ref().map(|(folder, _)| folder), is_traced, &stop)?;
@@ -100,30 +90,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     if let Some((folder, scenario)) = &folder {
-        folder.write(&results, scenario, &meta(&points, &results))?;
+        folder.write(&results, scenario, &meta::of_results(&points, &results))?;
     }
     // Traces are in the folder; stdout has what it has without them.
     results.traces = None;
-    print(arguments.format, &points, &results)
-}
-
-/// What Ctrl-C sets, or a request to terminate: it asks the runs to end. Whoever asks twice does not want to wait for
-/// that; if `may_leave`, because there is nothing to take down, the second time ends the command.
-///
-/// Asked for before anything large is read: it takes a thread, and the memory that reading leaves should go to the first
-/// worker of the sweep (see [`Request::read`]).
-pub(crate) fn stop_on_signals(may_leave: bool) -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let handler = {
-        let stop = stop.clone();
-        move || {
-            if stop.swap(true, Ordering::Relaxed) && may_leave {
-                std::process::exit(130);
-            }
-        }
-    };
-    ctrlc::set_handler(handler).map_err(|error| Failure::Failed(format!("no handler for Ctrl-C: {error}")))?;
-    Ok(stop)
+    printing::results(arguments.format, &points, &results)
 }
 
 fn simulate(
@@ -155,61 +126,4 @@ fn simulate(
         }
         (failure, _) => failure,
     })
-}
-
-pub(crate) fn print(format: Format, points: &[Point], results: &Results) -> Result<(), Failure> {
-    outputs::print(|mut out| match format {
-        Format::Csv => results.flows.write_csv(&mut out),
-        Format::Json => results.write_json(&mut out),
-        Format::Table => {
-            let scenario = &points[0].scenario;
-            if !scenario.title.is_empty() {
-                writeln!(out, "{}\n", scenario.title)?;
-            }
-            let (headings, rows) = summary::summary(points, &results.flows);
-            text::write_table(out, &headings, &rows)?;
-            let last = scenario.seed + u64::from(scenario.runs) - 1;
-            writeln!(out, "\nMedians over runs, each the mean of its flows; seeds {} to {last}.", scenario.seed)
-        }
-    })
-}
-
-/// The scenario as it was run, what the command line changed included.
-pub(crate) fn scenario_text(request: &Request, document: &Document) -> String {
-    let file = request.file.display().to_string().replace(char::is_control, " ");
-    format!("# As run, from {file} and the command line.\n\n{}", document.to_toml())
-}
-
-/// What the results need to be had again, and to be read.
-pub(crate) fn meta(points: &[Point], results: &Results) -> serde_json::Value {
-    let scenario = &points[0].scenario;
-    let units = |table: &Table| -> serde_json::Value {
-        let units = table.columns().iter().filter_map(|(name, _)| Some((name.clone(), unit(name)?)));
-        units.map(|(name, unit)| (name, serde_json::Value::from(unit))).collect()
-    };
-    serde_json::json!({
-        "program": "headend",
-        "version": env!("CARGO_PKG_VERSION"),
-        "commit": Some(env!("HEADEND_COMMIT")).filter(|commit| !commit.is_empty()),
-        "title": scenario.title,
-        "seed": scenario.seed,
-        "runs": scenario.runs,
-        "points": points.len(),
-        "units": { "flows": units(&results.flows), "links": units(&results.links) },
-    })
-}
-
-/// The unit that a column's name ends in; swept fields are text and have none.
-fn unit(name: &str) -> Option<&'static str> {
-    if name.contains('.') {
-        return None;
-    }
-    let (_, last) = name.rsplit_once('_').unwrap_or(("", name));
-    match last {
-        "s" => Some("s"),
-        "bps" => Some("bit/s"),
-        "bytes" => Some("B"),
-        "packets" => Some("packets"),
-        _ => None,
-    }
 }

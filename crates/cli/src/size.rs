@@ -2,7 +2,7 @@
 
 mod trunk;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use headend_engine::circuit::size::Trunks;
 use headend_engine::time::Duration;
@@ -12,7 +12,7 @@ use headend_scenario::QueueSpec;
 use headend_sim::size::{Question, Window};
 
 use crate::failure::Failure;
-use crate::outputs;
+use crate::printing::{self, TextFormat};
 
 /// Work out the largest socket buffer that overflows no modem (tuning paper, section 5.2), or with --trunk the smallest
 /// router buffer that drops no user's packet (TCP decoupling thesis, section 2.2.7)
@@ -77,16 +77,8 @@ pub(crate) struct Arguments {
     peak: Option<Rate>,
 
     /// Form of the output
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    /// The derivation with the numbers in it
-    Text,
-    /// For programs
-    Json,
+    #[arg(long, value_enum, default_value_t = TextFormat::Text)]
+    format: TextFormat,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -96,8 +88,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let question = Question { modem_buffer, down, lan, connections, mss };
     match format {
-        Format::Text => outputs::print(|out| out.write_all(question.derivation().as_bytes())),
-        Format::Json => {
+        TextFormat::Text => printing::print(|out| out.write_all(question.derivation().as_bytes())),
+        TextFormat::Json => {
             let answer = question.answer();
             let window = |window: Window| {
                 serde_json::json!({
@@ -114,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 "one_drop": answer.one_drop.map(window),
                 "no_drop": answer.no_drop.map(window),
             });
-            outputs::print(|out| writeln!(out, "{json:#}"))
+            printing::print(|out| writeln!(out, "{json:#}"))
         }
     }
 }
@@ -129,8 +121,8 @@ fn run_trunk(arguments: &Arguments) -> Result<(), Failure> {
     let trunks = Trunks { alpha, connections, vmss, header: Bytes::new(arguments.header), gmb, link };
     let sender = arguments.user_rtt.map(|user_rtt| trunk::Sender { user_rtt, peak: arguments.peak.unwrap_or(link) });
     match format {
-        Format::Text => outputs::print(|out| out.write_all(trunk::derivation(&trunks, sender).as_bytes())),
-        Format::Json => outputs::print(|out| writeln!(out, "{:#}", trunk::numbers(&trunks, sender))),
+        TextFormat::Text => printing::print(|out| out.write_all(trunk::derivation(&trunks, sender).as_bytes())),
+        TextFormat::Json => printing::print(|out| writeln!(out, "{:#}", trunk::numbers(&trunks, sender))),
     }
 }
 

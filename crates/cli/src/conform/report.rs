@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use headend_conform::{FAULTS, Report};
 use serde_json::json;
 
-use crate::text;
+use crate::printing;
 
 /// What was asked for, as a report repeats it.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub(super) fn write_text(heading: &Heading, report: &Report, out: &mut dyn Write
             cells
         })
         .collect();
-    text::write_table(out, &headings, &rows)?;
+    printing::write_table(out, &headings, &rows)?;
     write_faults(heading, report, out)
 }
 

@@ -9,10 +9,9 @@ use headend_sim::network::Network;
 use serde_json::json;
 
 use super::ends::Side;
-use super::{Format, name};
+use super::name;
 use crate::failure::Failure;
-use crate::outputs;
-use crate::text;
+use crate::printing::{self, Format};
 
 /// The links and the reactor at one moment.
 #[derive(Debug)]
@@ -176,7 +175,7 @@ impl Meter {
                     })
                     .collect();
                 writeln!(out)?;
-                text::write_table(out, &headings, &rows)?;
+                printing::write_table(out, &headings, &rows)?;
                 let late = report.deliveries_all;
                 let [p50, p99, max] = [late.p50, late.p99, late.max].map(|late| late.as_nanos() as f64 / 1e3);
                 writeln!(
@@ -283,7 +282,7 @@ fn lateness(late: Lateness) -> serde_json::Value {
 }
 
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
-    outputs::print(write)
+    printing::print(write)
 }
 
 #[cfg(test)]

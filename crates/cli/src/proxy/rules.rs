@@ -10,7 +10,7 @@ use headend_host::proxy::rules::{self, Rules};
 use headend_host::sysctl;
 
 use crate::failure::Failure;
-use crate::outputs;
+use crate::printing;
 
 /// Divert connections of others to a transparent listener: nftables and routing rules of this machine
 #[derive(Args, Debug)]
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.action {
         Action::Show(wanted) => {
             let rules = read(wanted)?;
-            outputs::print(|out| {
+            printing::print(|out| {
                 for command in rules.routing() {
                     writeln!(out, "# {command}")?;
                 }
