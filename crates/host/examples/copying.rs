@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::task::{LocalSet, spawn_local, yield_now};
 
-/// As in the proxy: after so many bytes the thread's other connections have their turn.
+/// The bytes after which the thread's other connections have their turn, as in the proxy.
 const TURN_BYTES: usize = 1024 * 1024;
 const BACKLOG: i32 = 4_096;
 
@@ -132,7 +132,7 @@ async fn read_write(from: &TcpStream, to: &TcpStream, scratch: &RefCell<Vec<u8>>
     }
 }
 
-/// What the kernel takes now.
+/// The number of bytes that the kernel takes now.
 fn send(to: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     let sent = to.try_io(Interest::WRITABLE, || Ok(rustix::net::send(to, bytes, rustix::net::SendFlags::NOSIGNAL)?));
     match sent {

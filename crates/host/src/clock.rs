@@ -30,7 +30,8 @@ fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Among those that wait for the clock: below the kernel's own threads of priority 50, above every ordinary program.
+/// The priority among threads that wait for the clock: below the kernel's own threads of priority 50, above every
+/// ordinary program.
 const PRIORITY: i32 = 40;
 
 /// Asks that the calling thread be woken when its time has come: without slack in its timers, and before any ordinary

@@ -17,9 +17,9 @@ pub struct Device {
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// Whether its packets travel in Ethernet frames. Those of the loopback only look so.
+    /// True if its packets travel in Ethernet frames. Those of the loopback only look so.
     pub is_ethernet: bool,
-    /// Whether it is up.
+    /// True if it is up.
     pub up: bool,
     /// The largest packet it takes, in bytes.
     pub mtu: u32,
@@ -27,11 +27,11 @@ pub struct Device {
     pub tx_queue_len: u32,
     /// Segments that it takes as one, to be cut further down: 1 if none are.
     pub gso_max_segs: u32,
-    /// What it has counted.
+    /// Its counters.
     pub counters: Counters,
 }
 
-/// What a device has counted since it was made.
+/// The counters of a device since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets that the device took from the kernel.
@@ -44,7 +44,7 @@ pub struct Counters {
     pub rx_dropped: u64,
 }
 
-/// What to change of a device; `None` leaves it as it is.
+/// Changes to a device; `None` leaves a property as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// Up or down.

@@ -1,8 +1,8 @@
-//! What the system refused.
+//! Errors of the system: what was asked of it, and its answer.
 
 use std::io;
 
-/// What was asked of the system, and its answer.
+/// A request that the system refused, and its answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}{}", hint(.source))]
 pub struct Error {
@@ -21,7 +21,7 @@ impl Error {
         Error::new(what, io::Error::new(io::ErrorKind::InvalidInput, why.into()))
     }
 
-    /// What kind of answer it was.
+    /// The kind of the system's answer.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
     }
@@ -38,7 +38,7 @@ impl<T, E: Into<io::Error>> During<T> for Result<T, E> {
     }
 }
 
-/// What a person can do about it.
+/// Advice for a person, if there is any.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {

@@ -13,7 +13,7 @@ mod connection;
 mod kernel;
 #[cfg(not(feature = "bpf"))]
 mod kernel {
-    //! In place of what this build has not: [`missing`](super::missing) says so, and every use fails with its words.
+    //! A stand-in for builds without BPF: [`missing`](super::missing) says so, and every use fails with its words.
 
     use super::{Connection, Installed, Parameters};
     use crate::error::Error;
@@ -72,21 +72,21 @@ pub use headend_engine::cc::fast::Parameters;
 pub const DEFAULT_SETTING: &str = "net.ipv4.tcp_congestion_control";
 /// The longest name of a congestion control (TCP_CA_NAME_MAX less its zero).
 const NAME_MAX: usize = 15;
-/// What the kernel tells of its own types, without which nothing can be loaded.
+/// The kernel's description of its own types, without which nothing can be loaded.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// The oldest Linux that it is made for: the first long-term one in which such programs may set what FAST sets.
 const OLDEST: [u32; 2] = [6, 1];
 /// The first one in which a controller can be held by a descriptor, and goes with the process that has it.
 const HAS_LINKS: [u32; 2] = [6, 4];
 
-/// What is installed under a name.
+/// An instance that is installed under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installed {
     /// Its name, as sockets, routes and settings take it.
     pub name: String,
-    /// What its connections aim at.
+    /// The parameters of its connections.
     pub parameters: Parameters,
-    /// What was the machine's default before, if this was to take its place.
+    /// The name of the machine's default before, if this was to take its place.
     pub default_before: Option<String>,
 }
 
@@ -112,8 +112,8 @@ impl Instance {
         Ok(Instance { name: name.to_owned(), loaded: kernel::Loaded::load(name, parameters)? })
     }
 
-    /// As [`load`](Self::load), under a name that nobody else has, and so that nothing is left whatever becomes of this
-    /// process: that takes Linux 6.4.
+    /// Loads an instance under a name that nobody else has. Nothing is left of it, whatever becomes of this process:
+    /// that takes Linux 6.4.
     pub fn load_unnamed(parameters: Parameters) -> Result<Instance, Error> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         if let Some(text) = missing_for_a_while() {
@@ -167,7 +167,7 @@ pub fn connections() -> Result<Vec<Connection>, Error> {
     kernel::connections()
 }
 
-/// What this build, machine or process lacks to have FAST in its kernel, in words; `None` if nothing.
+/// The reasons, in words, for which FAST cannot be in the kernel of this build, machine or process; `None` if it can.
 pub fn missing() -> Option<String> {
     lacking(&Facts {
         is_built: kernel::IS_BUILT,
@@ -177,7 +177,7 @@ pub fn missing() -> Option<String> {
     })
 }
 
-/// As [`missing`], for an instance that is not to outlive its process.
+/// The same as [`missing`], for an instance that is not to outlive its process.
 pub fn missing_for_a_while() -> Option<String> {
     let too_old = || format!("FAST for a while takes Linux 6.4 or later, and this is Linux {}", release());
     missing().or_else(|| (!has_links()).then(too_old))
@@ -187,7 +187,7 @@ fn has_links() -> bool {
     version(&release()).is_none_or(|version| version >= HAS_LINKS)
 }
 
-/// What decides whether FAST can be had.
+/// The facts that decide whether FAST can be had.
 struct Facts<'a> {
     is_built: bool,
     release: &'a str,
@@ -225,7 +225,7 @@ fn lacking(facts: &Facts<'_>) -> Option<String> {
     })
 }
 
-/// Of the running kernel; empty if it does not say.
+/// The version of the running kernel; empty if it does not say.
 fn release() -> String {
     sysctl::read("kernel.osrelease").unwrap_or_default()
 }
@@ -236,13 +236,13 @@ fn version(release: &str) -> Option<[u32; 2]> {
     Some([numbers.next()?.ok()?, numbers.next()?.ok()?])
 }
 
-/// What the kernel takes for a name (`bpf_obj_name_cpy`), less the dot, which the BPF file system does not.
+/// Checks that the kernel takes `name` (`bpf_obj_name_cpy`), without the dot, which the BPF file system does not take.
 fn check_name(name: &str) -> Result<(), String> {
     let is_right = (1..=NAME_MAX).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if is_right { Ok(()) } else { Err(format!("a name has 1 to {NAME_MAX} letters, digits and underscores")) }
 }
 
-/// As the simulator's fields have it (`fast_alpha` and its like).
+/// Checks the parameters, within the bounds of the simulator's fields (`fast_alpha` and its like).
 fn check_parameters(parameters: Parameters) -> Result<(), String> {
     let Parameters { alpha_packets, gamma_percent, update_rounds } = parameters;
     let bounds = [("alpha", alpha_packets, 1_000_000), ("gamma", gamma_percent, 100), ("rounds", update_rounds, 1_000)];

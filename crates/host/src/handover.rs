@@ -25,9 +25,9 @@ use crate::service::Passed;
 
 /// The most that the kernel passes at once (SCM_MAX_FD).
 const SOCKETS_MAX: usize = 253;
-/// How long each of the two waits for the other.
+/// The time for which each of the two waits for the other.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What the new process says once it serves.
+/// The word of the new process once it serves.
 const SERVING: &[u8] = b"serving\n";
 /// Ends the list of names.
 const END: &[u8] = b"\n\n";

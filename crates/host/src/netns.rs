@@ -15,7 +15,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use crate::error::{During, Error};
 
-/// Where namespaces have their names (ip-netns(8)).
+/// The folder of the namespaces' names (ip-netns(8)).
 const FOLDER: &str = "/run/netns";
 
 /// The file system of namespaces (linux/magic.h).

@@ -1,4 +1,4 @@
-//! What the kernel's TCP can be made to do of a personality, and what not.
+//! Personalities on the kernel's TCP: the settings that make it so, and the options that it cannot have.
 
 use headend_engine::cc::Algorithm;
 use headend_engine::cc::hystart::HyStart;
@@ -12,14 +12,14 @@ use crate::route::Metrics;
 use crate::socket::{self, Options, TCP_DELACK_MAX_US, TCP_RTO_MAX_MS, TCP_RTO_MIN_US};
 use crate::sysctl::{self, Setting};
 
-/// How a host is set up so that its TCP does what a personality says.
+/// The settings of a host whose TCP is to do what a personality says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Of the host's namespace.
+    /// Settings of the host's namespace.
     pub sysctls: Vec<Setting>,
-    /// Of its routes: they hold for programs that set nothing themselves.
+    /// Metrics of its routes: they hold for programs that set nothing themselves.
     pub metrics: Metrics,
-    /// Of each socket of a program that asks.
+    /// Options of each socket of a program that asks for them.
     pub socket: Options,
     /// The largest packet of its device that segments need.
     pub mtu: u32,
@@ -30,7 +30,7 @@ pub struct Settings {
 pub struct Unmapped {
     /// The option, as scenario files call it.
     pub option: &'static str,
-    /// What the kernel does instead.
+    /// Why not, and what the kernel does instead.
     pub why: String,
 }
 
@@ -51,7 +51,7 @@ pub fn map(personality: &Personality) -> (Settings, Vec<Unmapped>) {
     map_with(personality, Err("the kernel has no FAST"))
 }
 
-/// As [`map`], with FAST in the kernel under a name, or why it is not.
+/// The same as [`map`], with FAST in the kernel under a name, or the reason why it is not.
 fn map_with(personality: &Personality, fast: Result<&str, &str>) -> (Settings, Vec<Unmapped>) {
     let mut mapping = Mapping {
         settings: Settings {
@@ -75,8 +75,8 @@ fn map_with(personality: &Personality, fast: Result<&str, &str>) -> (Settings, V
     (mapping.settings, mapping.unmapped)
 }
 
-/// As [`map`], for the kernel that is running: what it is too old to have goes another way, or is not expressed. For FAST it
-/// takes what is installed, preferably with the personality's parameters.
+/// The same as [`map`], for the kernel that is running: an option that it is too old for is expressed another way, or
+/// not at all. For FAST it takes what is installed, preferably with the personality's parameters.
 pub fn map_here(personality: &Personality) -> (Settings, Vec<Unmapped>) {
     if personality.controller != Algorithm::Fast {
         return map_here_with(personality, Err(""));
@@ -91,12 +91,12 @@ pub fn map_here(personality: &Personality) -> (Settings, Vec<Unmapped>) {
     }
 }
 
-/// As [`map_here`], with FAST as it is installed under `name`, with the personality's parameters.
+/// The same as [`map_here`], with FAST as it is installed under `name`, with the personality's parameters.
 pub fn map_here_as(personality: &Personality, name: &str) -> (Settings, Vec<Unmapped>) {
     map_here_with(personality, Ok(name))
 }
 
-/// What is installed of FAST that suits `parameters` best, and how it differs; or why nothing is.
+/// The installed FAST that suits `parameters` best, and how it differs; or why there is none.
 fn installed_fast(parameters: fast::Parameters) -> Result<(String, Option<String>), String> {
     // Whoever may not read it can still use it.
     let installed = fast::installed().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a process must be allowed to do before it can make networks.
+//! Privileges that a process needs before it can make networks.
 
 use std::ffi::CString;
 use std::fs::OpenOptions;
@@ -46,7 +46,7 @@ pub fn become_user(user: &str, keep: CapabilitySet) -> Result<(), Error> {
     rustix::thread::set_no_new_privs(true).during(what)
 }
 
-/// What this process lacks to make namespaces and devices, in words; empty if nothing.
+/// The privileges that this process lacks to make namespaces and devices, in words; empty if it has all.
 pub fn missing() -> Vec<String> {
     let mut missing = lacking(&[
         (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN, to make network namespaces"),
@@ -58,7 +58,7 @@ pub fn missing() -> Vec<String> {
     missing
 }
 
-/// What this process lacks to take over interfaces that are there, in words; empty if nothing.
+/// The privileges that this process lacks to take over interfaces that are there, in words; empty if it has all.
 pub fn missing_for_interfaces() -> Vec<String> {
     lacking(&[
         (CapabilitySet::NET_RAW, "CAP_NET_RAW, to read and write whole frames"),

@@ -35,7 +35,7 @@ const BATCH: usize = 64;
 /// second are a thousandth of a core.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What a reactor runs against: a clock, and a device at each of the node's ports that has one.
+/// The surroundings of a reactor: a clock, and a device at each of the node's ports that has one.
 pub trait Outside {
     /// The time now. It never runs backwards.
     fn now(&mut self) -> Time;
@@ -77,13 +77,13 @@ pub trait Tap: Send {
 /// Runs a node against the clock.
 pub struct Reactor<N> {
     node: N,
-    /// By port; `None` where there is no device, and what leaves there is gone.
+    /// The places at the node's ports; `None` where there is no device, and packets that leave there are gone.
     attachments: Vec<Option<Attachment>>,
     tap: Option<Box<dyn Tap>>,
     buffers: Buffers,
     /// The engine's time: that of the last call to the node.
     now: Time,
-    /// When the node wants to be polled.
+    /// The time at which the node wants to be polled.
     wake: Option<Time>,
     books: report::Books,
 }
@@ -286,7 +286,7 @@ impl<N: Node> Reactor<N> {
         Ok(())
     }
 
-    /// Whether there is a buffer for another packet; asks for those of discarded packets before it says no.
+    /// True if there is a buffer for another packet; asks for those of discarded packets before it says no.
     fn has_room(&mut self) -> bool {
         if self.buffers.has_spare() {
             return true;

@@ -21,11 +21,11 @@ pub struct Route {
     pub prefix_len: u8,
     /// The address that packets come from if the sender names none.
     pub source: Option<Ipv4Addr>,
-    /// What TCP does on this route.
+    /// The metrics that TCP uses on this route.
     pub metrics: Metrics,
 }
 
-/// What TCP does differently on a route, for every connection whose program asks for nothing else (ip-route(8)).
+/// TCP's metrics of a route: they hold for every connection whose program asks for nothing else (ip-route(8)).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// `initcwnd`: the initial window, in segments.

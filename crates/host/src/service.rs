@@ -33,7 +33,7 @@ pub struct Supervisor {
     pub watchdog: Option<Duration>,
 }
 
-/// What this process is at.
+/// News of this process, for the supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News<'a> {
     /// It serves; with a line for people.
@@ -50,7 +50,7 @@ pub enum News<'a> {
 const FIRST: RawFd = 3;
 
 impl Supervisor {
-    /// As the environment says; `None` if nobody wants to know.
+    /// The supervisor that the environment names; `None` if nobody wants to know.
     pub fn from_environment() -> Result<Option<Supervisor>, Error> {
         let Some(path) = env::var_os("NOTIFY_SOCKET").filter(|path| !path.is_empty()) else { return Ok(None) };
         let what = || format!("NOTIFY_SOCKET={}", path.display());

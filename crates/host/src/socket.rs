@@ -1,4 +1,4 @@
-//! What a TCP socket can be told, and what the kernel tells of it.
+//! The options of a TCP socket, and what the kernel tells of its connection.
 
 mod memory;
 
@@ -28,12 +28,12 @@ pub(crate) const RECEIVE_BUFFER_LOCK: libc::c_int = 2;
 /// asm-generic/sockios.h
 const SIOCATMARK: libc::Ioctl = 0x8905;
 
-/// What to tell a socket before it connects or listens. Accepted connections have it from their listener.
+/// Options that a socket is given before it connects or listens. Accepted connections have them from their listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Congestion control. Always told: a machine's own choice, bbr for instance, would be measured otherwise.
     pub congestion_control: Algorithm,
-    /// What it is called in this kernel, where that is not what scenarios call it.
+    /// The controller's name in this kernel, if scenarios call it otherwise.
     pub installed_as: Option<String>,
     /// `TCP_MAXSEG`: the largest segment offered and sent, in bytes; options come off it.
     pub mss: Option<Bytes>,
@@ -121,7 +121,8 @@ pub fn clamp_window(socket: impl AsFd, window: Bytes) -> io::Result<()> {
     set(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, clamp(window.get()))
 }
 
-/// Whether the kernel has a TCP option, a number. Where no socket can be made, it is said to: using it tells the reason.
+/// True if the kernel has a TCP option, by its number. If no socket can be made the answer is yes: using it tells the
+/// reason.
 pub(crate) fn knows(option: libc::c_int) -> bool {
     let Ok(socket) = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)) else { return true };
     !matches!(read(&socket, libc::IPPROTO_TCP, option), Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT))
@@ -177,7 +178,7 @@ pub(crate) fn is_at_urgent(socket: impl AsFd) -> bool {
 /// State of a connection's loss recovery (`tcpi_ca_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing is missing.
+    /// The sender misses nothing.
     Open,
     /// Acknowledgements hint at a loss.
     Disorder,
@@ -185,14 +186,14 @@ pub enum Phase {
     Reduced,
     /// Fast recovery.
     Recovery,
-    /// After a retransmission time-out.
+    /// The sender has had a retransmission time-out.
     Loss,
 }
 
-/// What the kernel tells of a connection: `TCP_INFO`. Fields that older kernels do not know are `None`.
+/// The kernel's figures of a connection, `TCP_INFO`. Fields that older kernels do not know are `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// Where loss recovery stands.
+    /// The phase of loss recovery.
     pub phase: Phase,
     /// The retransmission time-out.
     pub rto: Duration,
@@ -206,9 +207,9 @@ pub struct Info {
     pub mss: Bytes,
     /// Segments sent and not acknowledged.
     pub unacked_segments: u32,
-    /// Of those, selectively acknowledged.
+    /// Segments in flight that have been selectively acknowledged.
     pub sacked_segments: u32,
-    /// Of those, taken for lost.
+    /// Segments in flight that are taken for lost.
     pub lost_segments: u32,
     /// Sent again and not acknowledged.
     pub retransmitted_segments: u32,
@@ -228,9 +229,9 @@ pub struct Info {
     pub duplicates: Option<u32>,
     /// Smallest round-trip time of the last minutes.
     pub rtt_min: Option<Duration>,
-    /// How long the peer's window, not the congestion window, limited the sender.
+    /// The time for which the peer's window, not the congestion window, limited the sender.
     pub window_limited: Option<Duration>,
-    /// How long the send buffer limited it.
+    /// The time for which the send buffer limited it.
     pub buffer_limited: Option<Duration>,
     /// Retransmission time-outs.
     pub timeouts: Option<u16>,

@@ -31,7 +31,7 @@ pub fn read(name: &str) -> Result<String, Error> {
     Ok(fs::read_to_string(path(name)).during(|| format!("read {name}"))?.trim().to_owned())
 }
 
-/// Whether the kernel has a setting of this name, in the namespace of the calling thread.
+/// True if the kernel has a setting of this name, in the namespace of the calling thread.
 pub(crate) fn exists(name: &str) -> bool {
     path(name).exists()
 }

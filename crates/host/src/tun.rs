@@ -14,14 +14,14 @@ use crate::error::{During, Error};
 use crate::netlink::Netlink;
 use crate::netns::Namespace;
 
-/// What a device is to be like.
+/// The properties of a device that is to be made.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The interface's name; a `%d` in it becomes the first free number.
     pub name: String,
     /// Its addresses, each with the length of its network's prefix.
     pub addresses: Vec<(Ipv4Addr, u8)>,
-    /// What to change of it, and whether it comes up.
+    /// Changes to it once it is there, such as that it comes up.
     pub change: Change,
 }
 
@@ -44,7 +44,7 @@ impl Setup {
 pub struct Tun {
     file: File,
     device: Device,
-    /// To the tables of the device's namespace.
+    /// The tables of the device's namespace.
     netlink: Netlink,
 }
 
@@ -67,8 +67,8 @@ impl Tun {
         &self.device.name
     }
 
-    /// What the kernel has counted so far at its end: what it sent is what we read, and what it dropped of that is what
-    /// we did not read in time.
+    /// The kernel's counts at its end so far: packets that it sent are those that we read, and packets of these that it
+    /// dropped are those that we did not read in time.
     pub fn counters(&mut self) -> Result<Counters, Error> {
         Ok(Device::find(&mut self.netlink, &self.device.name)?.counters)
     }

@@ -10,7 +10,7 @@ use headend_engine::cc::fast::law::{Heard, Law};
 use headend_engine::rng::Rng;
 
 const VECTORS: &str = include_str!("../../engine/src/cc/fast/vectors.csv");
-/// In the order of `enum fast_event`.
+/// The events in the order of `enum fast_event`.
 const EVENTS: [&str; 5] = ["start", "ack", "halve", "restart", "undo"];
 
 /// A row: event, alpha, gamma, rounds, now, round trip, acknowledged, recovering, limited, to window, to threshold.

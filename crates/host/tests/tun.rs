@@ -88,7 +88,7 @@ impl Running {
         Running { stop, thread: Some(thread::spawn(run)) }
     }
 
-    /// What its thread has used of a core.
+    /// The processor time that its thread has used.
     fn processor_time(&self) -> Wall {
         let thread = self.thread.as_ref().expect("it runs").as_pthread_t();
         let mut clock = 0;

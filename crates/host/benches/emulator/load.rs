@@ -15,7 +15,7 @@ const PAYLOAD: usize = 1_472;
 /// Packets received in one system call at most.
 const BATCH: usize = 64;
 
-/// How late something was, in nanoseconds.
+/// The lateness of something, in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Late {
     pub(crate) count: usize,
@@ -33,18 +33,18 @@ impl Late {
     }
 }
 
-/// What came of a steady load.
+/// The outcome of a steady load.
 #[derive(Debug)]
 pub(crate) struct Load {
     /// Packets sent.
     pub(crate) sent: u64,
-    /// In so long.
+    /// The length of the load.
     pub(crate) took: Wall,
     /// Packets that the far kernel had for the receiver.
     pub(crate) arrived: u64,
     /// Packets that were dropped because the driver did not read them in time.
     pub(crate) not_read: u64,
-    /// Of a core, what the driver used.
+    /// The share of a core that the driver used.
     pub(crate) core: Option<f64>,
 }
 
@@ -66,7 +66,7 @@ fn spans() -> impl Iterator<Item = Wall> {
     (0_u64..).map(|n| Wall::from_nanos(1_000_000 + n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 2_000_000))
 }
 
-/// How late a thread is woken that asked for it as a reactor's does and does nothing else.
+/// The lateness of a thread that asks to be woken as a reactor's does, and does nothing else.
 pub(crate) fn sleep_lateness(seconds: Wall) -> Late {
     let _ = clock::wake_on_time();
     let start = Instant::now();

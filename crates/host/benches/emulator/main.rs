@@ -1,4 +1,4 @@
-//! How exact and how fast the emulator is on this machine, between namespaces that it makes itself.
+//! Measures how exact and how fast the emulator is on this machine, between namespaces that it makes itself.
 //!
 //!     cargo bench -p headend-host --bench emulator [-- [--seconds N] [--json FILE]]
 //!
@@ -28,7 +28,7 @@ use path::{Emulated, Forwarded};
 /// Rates to try, in Mbit/s of 1500-byte packets.
 const RATES_MBIT: [u64; 10] = [500, 1_000, 1_500, 2_000, 2_500, 3_000, 3_500, 4_000, 5_000, 6_000];
 
-/// What the bench is for (the figures of the lab's issue).
+/// The goals of the bench: bounds that delays beyond the link's own and packet rates are to keep.
 const BEYOND_P50_NS_MAX: i64 = 50_000;
 const BEYOND_P99_NS_MAX: i64 = 200_000;
 const RATE_MBIT_MIN: u64 = 1_500;
@@ -128,7 +128,7 @@ fn load_average() -> String {
     text.split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// How wrong the delay of probe packets is, and how late a thread that only sleeps is woken meanwhile.
+/// Measures how wrong the delay of probe packets is, and how late a thread that only sleeps is woken meanwhile.
 fn delay(seconds: Wall) -> Result<(Late, Late), Error> {
     let path = Emulated::new()?;
     let sleeper = thread::spawn(move || load::sleep_lateness(seconds));

@@ -90,10 +90,10 @@ pub(crate) struct Emulated {
     driver: Option<JoinHandle<Result<Driven, Error>>>,
 }
 
-/// What the driver says at its end.
+/// The driver's counts at its end.
 struct Driven {
     report: Report,
-    /// What the model dropped or lost.
+    /// Packets that the model dropped or lost.
     discarded: u64,
     processor: Wall,
     took: Wall,
@@ -110,7 +110,7 @@ impl Emulated {
         Ok(Emulated { a, b, stop, driver: Some(driver) })
     }
 
-    /// How much more than the link's own the delay of small packets is.
+    /// The delay of small packets beyond the link's own.
     pub(crate) fn delay_error(mut self, seconds: Wall) -> Result<Late, Error> {
         let (from, to) = (self.a.socket(A), self.b.socket(B));
         let took = thread::scope(|scope| {
@@ -176,7 +176,7 @@ fn drive(tuns: Vec<Option<Tun>>, stop: Stop) -> Result<Driven, Error> {
     Ok(Driven { report: last, discarded, processor: processor_time(), took })
 }
 
-/// What the calling thread has used of a core.
+/// The processor time that the calling thread has used.
 fn processor_time() -> Wall {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the time is written to a local.

@@ -1,4 +1,4 @@
-//! What FAST keeps of a connection, as the kernel's program tells it.
+//! The state that FAST keeps of a connection, as the kernel's program tells it.
 
 use std::net::SocketAddr;
 

@@ -19,9 +19,9 @@ pub(super) const IS_BUILT: bool = true;
 
 /// The BPF file system.
 const FILE_SYSTEM: &str = "/sys/fs/bpf";
-/// Where what is installed has its folder, by name.
+/// The folder of all instances that are installed, by name.
 const FOLDER: &str = "/sys/fs/bpf/headend/fast";
-/// In it: the link, or the map of a kernel before them, and the settings.
+/// The files in an instance's folder: the link, or the map of a kernel before them, and the settings.
 const LINK: &str = "link";
 const MAP: &str = "controller";
 const SETTINGS: &str = "settings";
@@ -39,7 +39,7 @@ pub(super) struct Loaded {
     parameters: Parameters,
 }
 
-/// What holds it there, and lets it go when it is dropped.
+/// The object that holds it in the kernel, and lets it go when it is dropped.
 #[derive(Debug)]
 enum Holder {
     Link(Link),
@@ -177,7 +177,7 @@ pub(super) fn connections() -> Result<Vec<Connection>, Error> {
     Ok(records.map(|record| Connection::read(record.try_into().expect("a chunk is a record"))).collect())
 }
 
-/// What the kernel said of the last program or map that it did not take.
+/// The kernel's words on the last program or map that it did not take.
 static COMPLAINT: Mutex<String> = Mutex::new(String::new());
 
 fn open(object: &[u8]) -> io::Result<OpenObject> {

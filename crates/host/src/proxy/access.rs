@@ -1,4 +1,4 @@
-//! Who may use the proxy, and where to.
+//! Access: the clients that may use the proxy, and the destinations that they may reach.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -18,14 +18,14 @@ pub struct Rule {
     ports: RangeInclusive<u16>,
 }
 
-/// Where connections may go. What is looked at is the address that is connected to, after all resolution.
+/// The destinations that connections may have. The address that is connected to decides, after all resolution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Destinations {
     /// Never, whatever else says so.
     pub deny: Vec<Rule>,
     /// Although they are special addresses, see [`special`].
     pub allow: Vec<Rule>,
-    /// If any: nowhere else than here and to what `allow` lists.
+    /// The only destinations besides those that `allow` lists, if there are any here.
     pub only: Vec<Rule>,
 }
 
@@ -127,7 +127,7 @@ impl fmt::Display for Rule {
 }
 
 impl Destinations {
-    /// Whether a connection may go to `address`. `own` are the addresses of this machine.
+    /// Checks that a connection may go to `address`. `own` are the addresses of this machine.
     pub fn check(&self, address: SocketAddr, own: &[IpAddr]) -> Result<(), Denied> {
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         let covered = |rules: &[Rule]| rules.iter().any(|rule| rule.covers(address));
@@ -165,8 +165,8 @@ fn canonical(network: IpNet) -> IpNet {
     }
 }
 
-/// What is special about an address that no client has business with (IANA's special-purpose registries, RFC 6890), if
-/// anything. Private networks are not: an operator's own servers are there.
+/// The reason why no client has business with an address (IANA's special-purpose registries, RFC 6890), if there is
+/// one. Private networks have none: an operator's own servers are there.
 pub fn special(address: IpAddr) -> Option<&'static str> {
     const METADATA: &[IpAddr] = &[
         IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
@@ -226,8 +226,8 @@ fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::new(octets[at], octets[at + 1], octets[at + 2], octets[at + 3]))
 }
 
-/// Whom limits count `address` for: itself, or all of its /64, of which a subscriber has every address (RFC 4291 s2.5.4,
-/// RFC 6177).
+/// The address by which limits count a client: its own, or the first of its /64, of which a subscriber has every
+/// address (RFC 4291 s2.5.4, RFC 6177).
 pub(crate) fn subscriber(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),

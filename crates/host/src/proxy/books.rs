@@ -1,4 +1,4 @@
-//! What is going on: counts, memory, and a page for each connection. Written by the workers, read by whoever asks.
+//! The proxy's books: counts, memory, and a page for each connection. Written by the workers, read by whoever asks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -17,15 +17,15 @@ use crate::socket::{self, Info};
 /// All counts since the start.
 #[derive(Debug)]
 pub struct Books {
-    /// When that was.
+    /// The time of the start by the calendar.
     pub started: SystemTime,
     /// The same, for durations.
     pub began: Instant,
     /// Connections accepted.
     pub accepted: AtomicU64,
-    /// Of those, refused or ended before a server was reached.
+    /// Connections that were refused, or ended before a server was reached.
     pub refused: AtomicU64,
-    /// Of those, joined to a server.
+    /// Connections that were joined to a server.
     pub joined: AtomicU64,
     /// Joined connections that ended by a reset, a time-out or an abort.
     pub failed: AtomicU64,
@@ -33,18 +33,18 @@ pub struct Books {
     pub read: [AtomicU64; 2],
     /// Bytes written, by the side that took them; what the proxy itself says to a client is among them.
     pub written: [AtomicU64; 2],
-    /// What TCP did on each side, up to the last [`Books::sample`] of each connection and up to the end of those that
-    /// have ended.
+    /// The counts of TCP on each side, up to the last [`Books::sample`] of each open connection and up to the end of
+    /// the others.
     pub tcp: [Tcp; 2],
     /// Bytes of memory that data waits in.
     pub memory: Account,
     /// Bytes of the spool that data waits in.
     pub spool: Account,
-    /// How often the disk took less for the spool than it was given.
+    /// The number of times that the disk took less for the spool than it was given.
     pub spool_refusals: AtomicU64,
     /// Memory of the kernel's that TCP has on this machine, and what it may have before the proxy's buffers are cut.
     pub sockets: Account,
-    /// What each of the proxy's socket buffers is cut to, in bytes; 0 while they are the kernel's affair.
+    /// The bound that each of the proxy's socket buffers is cut to, in bytes; 0 while they are the kernel's affair.
     pub buffer_bound: AtomicU64,
     /// Why, the last time.
     spool_error: Mutex<Option<String>>,
@@ -53,7 +53,7 @@ pub struct Books {
     next: AtomicU64,
 }
 
-/// What the connections of a side have sent, and sent again.
+/// The segments that the connections of a side have sent, and sent again.
 #[derive(Debug, Default)]
 pub struct Tcp {
     /// Segments with data, retransmissions among them.
@@ -76,21 +76,21 @@ pub struct Account {
 pub struct Flow {
     /// Its number since the start.
     pub id: u64,
-    /// When it was accepted.
+    /// The time at which it was accepted.
     pub since: SystemTime,
     /// The same, for durations.
     pub began: Instant,
-    /// What the client speaks.
+    /// The protocol that the client speaks.
     pub way: &'static str,
-    /// Who connected.
+    /// The client's address.
     pub client: SocketAddr,
     /// The client for whom that one said, in a PROXY header, that it speaks.
     pub behind: OnceLock<SocketAddr>,
-    /// Who it said that it is, right or wrong, where somebody had to.
+    /// The user's name that the client gave, right or wrong, if it had to give one.
     pub user: OnceLock<String>,
-    /// Where it wants to go.
+    /// The destination that the client asked for.
     pub destination: OnceLock<String>,
-    /// Where it got.
+    /// The server's address, once it is reached.
     pub server: OnceLock<SocketAddr>,
     /// Bytes of payload read, by the side that they came from: of a client's request, what goes on to the server.
     pub read: [AtomicU64; 2],
@@ -154,7 +154,7 @@ impl Books {
         flows.range((Bound::Excluded(after), Bound::Unbounded)).take(count).map(|(_, flow)| flow.clone()).collect()
     }
 
-    /// What the kernel tells of the connection of `flow` on `side`, while there is one; what is new of it goes into
+    /// The kernel's figures of the connection of `flow` on `side`, while there is one; what is new in them goes into
     /// [`Books::tcp`].
     pub fn sample(&self, flow: &Flow, side: Side) -> Option<Info> {
         let mut legs = lock(&flow.legs);
@@ -172,7 +172,7 @@ impl Books {
         Some(info)
     }
 
-    /// What the disk said when it took less for the spool than it was given, the last time.
+    /// The disk's last error, from when it took less for the spool than it was given.
     pub fn spool_error(&self) -> Option<String> {
         lock(&self.spool_error).clone()
     }
@@ -188,7 +188,7 @@ impl Books {
         self.read[side as usize].fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// How many are open now.
+    /// The number of open connections.
     pub fn open(&self) -> usize {
         lock(&self.flows).len()
     }
@@ -322,17 +322,17 @@ impl Account {
         Account { taken: AtomicU64::new(0), bound: AtomicU64::new(bound) }
     }
 
-    /// How much is taken.
+    /// The bytes that are taken.
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// How much may be.
+    /// The bytes that may be taken.
     pub fn bound(&self) -> u64 {
         self.bound.load(Ordering::Relaxed)
     }
 
-    /// As somebody else has counted it.
+    /// Sets both to what somebody else has counted.
     pub(crate) fn set(&self, taken: u64, bound: u64) {
         self.taken.store(taken, Ordering::Relaxed);
         self.set_bound(bound);

@@ -26,9 +26,9 @@ const ADDRESSES_MAX: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) kind: Kind,
-    /// In words, for the log.
+    /// The reason in words, for the log.
     pub(crate) why: String,
-    /// For the client, who is not to learn what names that it tries lead to; the same as `why` if `None`.
+    /// The words for the client, who is not to learn what names that it tries lead to; the same as `why` if `None`.
     told: Option<String>,
 }
 
@@ -44,16 +44,16 @@ pub(crate) enum Kind {
     Own,
 }
 
-/// How to get to a server.
+/// The means of getting to a server.
 pub(crate) struct Route<'a> {
     /// The TCP towards it.
     pub(crate) side: &'a Side,
     /// The address to come from, if not this machine's.
     pub(crate) source: Option<SocketAddr>,
-    /// Where names are looked up, and for whom.
+    /// The look-ups of names, and the client for whom they are made.
     pub(crate) lookups: &'a Lookups,
     pub(crate) client: IpAddr,
-    /// Whether a connection may go there.
+    /// The check whether a connection may go to an address.
     pub(crate) check: &'a (dyn Fn(SocketAddr) -> Result<(), Denied> + Send + Sync),
 }
 
@@ -174,8 +174,8 @@ impl Failure {
         Failure { kind, why: why.into(), told: None }
     }
 
-    /// Who asked for an address knows it; who asked for a name learns of its address neither what it is nor of what kind, or
-    /// could have a network that is not theirs listed name by name.
+    /// The failure of a destination that is denied. Who asked for an address knows it; who asked for a name learns of
+    /// its address neither what it is nor of what kind, or could have a network that is not theirs listed name by name.
     fn denied(to: &Destination, address: SocketAddr, why: &Denied) -> Failure {
         let told = match to.host {
             Host::Address(_) => None,
@@ -196,7 +196,7 @@ impl Failure {
         Failure::new(kind, format!("{to}: {error}"))
     }
 
-    /// As an HTTP proxy says it.
+    /// The failure as an HTTP proxy reports it.
     pub(crate) fn http(&self) -> Refusal {
         let status = match self.kind {
             Kind::Denied => http::Status::Forbidden,
@@ -209,7 +209,7 @@ impl Failure {
         Refusal::new(status, self.told.as_ref().unwrap_or(&self.why).clone())
     }
 
-    /// As a SOCKS proxy says it.
+    /// The failure as a SOCKS proxy reports it.
     pub(crate) fn socks5(&self) -> socks5::Code {
         match self.kind {
             Kind::Denied => socks5::Code::NotAllowed,

@@ -1,4 +1,4 @@
-//! From a connection accepted to a request understood.
+//! The hand-shake with a client, from a connection accepted to a request understood.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,11 +15,12 @@ use super::inbound::proxy_protocol::{Connection, Header};
 use super::inbound::socks5::{self, Conversation, Step};
 use super::inbound::{Credentials, Destination};
 
-/// So much every client may say, whatever else waits: most requests are shorter, and readers that stall keep out nobody.
+/// The bytes that every client may say, whatever else waits: most requests are shorter, and readers that stall keep out
+/// nobody.
 const OWN_BYTES: usize = 1_024;
-/// Of a user's name, in the books: RFC 1929 has no longer ones.
+/// The longest user's name in the books: RFC 1929 has no longer ones.
 const USER_BYTES_MAX: usize = 255;
-/// Until memory that was all taken is asked for again.
+/// The pause until memory that was all taken is asked for again.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A client that has not said yet what it wants.
@@ -28,7 +29,7 @@ pub(crate) struct Client<'a> {
     pub(crate) listener: &'a Listener,
     pub(crate) flow: &'a Flow,
     pub(crate) header_bytes_max: usize,
-    /// What has arrived and was not consumed.
+    /// The bytes that have arrived and were not consumed.
     pub(crate) bytes: Vec<u8>,
     pub(crate) room: Room,
 }
@@ -40,20 +41,20 @@ pub(crate) struct Room {
     taken: u64,
 }
 
-/// What a client wants.
+/// A client's request.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) destination: Destination,
     pub(crate) tongue: Tongue,
-    /// What goes to the server first: a rewritten head, and what came with the request.
+    /// The bytes that go to the server first: a rewritten head, and what came with the request.
     pub(crate) first: Vec<u8>,
-    /// How much more of the client's bytes is of the request; `None` for all.
+    /// The number of the client's further bytes that belong to the request; `None` for all.
     pub(crate) allowance: Option<u64>,
-    /// Of `first`, given back with it.
+    /// The memory of `first`, given back with it.
     _room: Room,
 }
 
-/// How a client is answered.
+/// The protocol in which a client is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tongue {
     /// An HTTP CONNECT.
@@ -61,16 +62,16 @@ pub(crate) enum Tongue {
     /// An HTTP request that the server answers.
     Fetch,
     Socks5,
-    /// Not at all.
+    /// The client is not answered at all.
     Mute,
 }
 
 /// Why there is no request.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// To be told to the client, which may still be sending.
+    /// An answer for the client, which may still be sending, and the reason for the log.
     Answer(Vec<u8>, String),
-    /// Nothing that it would understand.
+    /// No answer, because the client would understand none; the reason for the log.
     Silent(String),
     /// It went away.
     Gone(io::Error),
@@ -227,7 +228,7 @@ impl Drop for Room {
 }
 
 impl Tongue {
-    /// What the client is told once the server is reached, from the address `bound`.
+    /// The answer to the client once the server is reached, from the address `bound`.
     pub(crate) fn success(self, bound: Option<SocketAddr>) -> Vec<u8> {
         match self {
             Tongue::Connect => http::ESTABLISHED.to_vec(),
@@ -236,7 +237,7 @@ impl Tongue {
         }
     }
 
-    /// What it is told when no server is reached.
+    /// The answer to the client when no server is reached.
     pub(crate) fn failure(self, failure: &super::connect::Failure) -> Vec<u8> {
         match self {
             Tongue::Connect | Tongue::Fetch => failure.http().answer(),

@@ -64,7 +64,7 @@ pub(crate) fn takes_privilege(port: u16) -> bool {
     (1..first.unwrap_or(1_024)).contains(&port)
 }
 
-/// What a person can do about an address that cannot be had.
+/// Adds to an error what a person can do about an address that cannot be had.
 fn explained(error: io::Error, port: u16) -> io::Error {
     let advice = match error.kind() {
         io::ErrorKind::PermissionDenied if takes_privilege(port) => {

@@ -11,7 +11,7 @@ use super::books::Flow;
 use super::config::LogFormat;
 use super::wire::End;
 
-/// How a client's connection ended.
+/// The ways in which a client's connection ends.
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// No server was reached, for this reason.
@@ -24,7 +24,7 @@ pub(crate) enum Ending {
     Joined((End, [Option<u32>; 2])),
 }
 
-/// What a line tells.
+/// The facts that a line tells.
 #[derive(Debug)]
 pub(crate) struct Closed {
     fields: Vec<(&'static str, Value)>,

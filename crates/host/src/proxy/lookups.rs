@@ -14,14 +14,14 @@ use super::access::subscriber;
 
 /// Lookups at a time of all clients: fewer than a worker has threads, which also write and read files.
 const ALL_MAX: usize = 48;
-/// Of one client.
+/// The most look-ups of one client at a time.
 const PER_CLIENT_MAX: usize = 8;
 
 /// Lookups that are going on.
 #[derive(Debug)]
 pub(crate) struct Lookups {
     all: Arc<Semaphore>,
-    /// Of clients that look up, or wait to.
+    /// The turns of clients that look up, or wait to.
     clients: Mutex<HashMap<IpAddr, Arc<Semaphore>>>,
 }
 

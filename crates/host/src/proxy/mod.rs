@@ -64,11 +64,11 @@ pub struct Proxy {
     door: Option<UnixListener>,
     owner: Uid,
     next: u64,
-    /// What it was told at the start: some of that holds until it ends.
+    /// The configuration of the start: some of it holds until the end.
     first: Arc<Config>,
 }
 
-/// Where what the proxy has to say goes. Neither may block for long: workers call them.
+/// The sinks of all that the proxy has to say. Neither may block for long: workers call them.
 pub struct Sinks {
     /// Messages for whoever operates it, one line each.
     pub say: Box<dyn Fn(&str) + Send + Sync>,
@@ -103,13 +103,13 @@ struct Share {
     spare: OwnedFd,
 }
 
-/// What all workers share.
+/// The state that all workers share.
 pub(crate) struct Shared {
     pub(crate) books: Arc<Books>,
     /// A place for each connection that may be open.
     places: Arc<Semaphore>,
     rules: RwLock<Arc<Rules>>,
-    /// Where data waits, and since which configuration.
+    /// The folder in which data waits, and since which configuration.
     store: RwLock<Option<Arc<Folder>>>,
     own: Mutex<(Instant, Arc<[IpAddr]>)>,
     pub(crate) lookups: Lookups,
@@ -118,7 +118,7 @@ pub(crate) struct Shared {
     sinks: Sinks,
 }
 
-/// What holds for connections that are accepted from now on.
+/// The rules for connections that are accepted from now on.
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub(crate) config: Arc<Config>,
@@ -126,9 +126,9 @@ pub(crate) struct Rules {
     listening: Vec<SocketAddr>,
 }
 
-/// At most so many places of connections, and an eighth of them, are taken by clients that are refused.
+/// The most places of connections that clients have which are refused, and no more than an eighth of all.
 const FAREWELLS_MAX: usize = 256;
-/// So often the addresses of this machine are looked up again.
+/// The age at which the addresses of this machine are looked up again.
 const OWN_ADDRESSES_AGE_MAX: Duration = Duration::from_secs(5);
 
 impl Proxy {
@@ -137,7 +137,8 @@ impl Proxy {
         Proxy::start_with(config, sinks, &mut Vec::new())
     }
 
-    /// As [`Proxy::start`], with sockets that are open already: those that it is to listen on are taken out of `passed`.
+    /// Starts as [`Proxy::start`] does, with sockets that are open already: those that it is to listen on are taken out
+    /// of `passed`.
     pub fn start_with(config: Config, sinks: Sinks, passed: &mut Vec<Passed>) -> Result<Proxy, Refusal> {
         config.check()?;
         privilege::raise_open_files();
@@ -181,23 +182,24 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Where it listens, and what for.
+    /// The addresses at which it listens, and for what.
     pub fn listening(&self) -> Vec<(SocketAddr, &'static str)> {
         let address = |open: &Open| open.socket.local_addr().unwrap_or(open.listener.address);
         self.open.iter().map(|open| (address(open), open.listener.way.name())).collect()
     }
 
-    /// Where whoever operates it is to be answered, if [`Config::admin`] says so. The proxy itself serves nobody there.
+    /// The listener for whoever operates it, if [`Config::admin`] says so. The proxy itself serves nobody there.
     pub fn admin(&self) -> Option<&TcpListener> {
         self.admin.as_ref()
     }
 
-    /// Where a process that is to take the place of this one asks for its sockets, if [`Config::handover`] says so.
+    /// The listener for a process that is to take the place of this one, if [`Config::handover`] says so.
     pub fn door(&self) -> Option<&UnixListener> {
         self.door.as_ref()
     }
 
-    /// Who started this process, whoever it has become since: nobody but that user and root may have its sockets.
+    /// The user who started this process, whoever it has become since: nobody but that user and root may have its
+    /// sockets.
     pub fn owner(&self) -> Uid {
         self.owner
     }
@@ -216,7 +218,7 @@ impl Proxy {
         self.workers.iter_mut().filter_map(|worker| (!worker.responds()).then_some(())).count() == 0
     }
 
-    /// What the kernel made of the options of the local and of the remote side.
+    /// The options that the kernel granted to the local and to the remote side.
     pub fn grants(&self) -> [Vec<Grant>; 2] {
         let rules = self.shared.rules();
         // Accepted connections are like the socket that they came to, which was told while more was allowed.
@@ -224,17 +226,17 @@ impl Proxy {
         [local.unwrap_or_else(|| rules.config.local.grants()), rules.config.remote.grants()]
     }
 
-    /// What of it may not go well, in words.
+    /// A warning of what may not go well with this configuration, in words.
     pub fn warning(&self) -> Option<String> {
         shortage::warning(&self.config())
     }
 
-    /// What is going on.
+    /// The books of all connections.
     pub fn books(&self) -> Arc<Books> {
         self.shared.books.clone()
     }
 
-    /// What holds now.
+    /// The configuration that holds now.
     pub fn config(&self) -> Arc<Config> {
         self.shared.rules().config.clone()
     }
@@ -338,7 +340,7 @@ impl Proxy {
     }
 }
 
-/// What sockets that are yet to be made take beyond an ordinary user's rights.
+/// The capabilities that sockets still to be made take beyond an ordinary user's rights.
 fn needed_later(config: &Config) -> CapabilitySet {
     let mut needed = CapabilitySet::empty();
     if config.listeners.iter().any(|one| one.way == Way::Transparent || one.keep_client_address) {
@@ -373,7 +375,7 @@ impl Shared {
         self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Where data beyond the memory of a connection waits, if it is to.
+    /// The folder in which data beyond the memory of a connection waits, if it is to.
     fn store(&self, config: &Config) -> Option<Arc<Folder>> {
         match config.model {
             Model::Buffer => None,
@@ -411,7 +413,7 @@ impl Shared {
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
-    /// Whether a connection may go to `address`; `is_fixed` if that was not the client's choice.
+    /// Checks that a connection may go to `address`; `is_fixed` if that was not the client's choice.
     fn check(&self, config: &Config, address: SocketAddr, is_fixed: bool) -> Result<(), Denied> {
         let own = self.own_addresses();
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
@@ -430,7 +432,7 @@ impl Shared {
     }
 }
 
-/// Without a descriptor left to ask with, what was known holds: an unknown address would be one that anybody may go to.
+/// Keeps what was known if no descriptor is left to ask with: an unknown address would be one that anybody may go to.
 fn still_own(before: &Arc<[IpAddr]>, found: io::Result<Vec<IpAddr>>) -> Arc<[IpAddr]> {
     found.map_or_else(|_| before.clone(), Arc::from)
 }
@@ -441,7 +443,7 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// Whether connecting to `address` ends at a socket that listens at `listening`.
+/// True if connecting to `address` ends at a socket that listens at `listening`.
 fn is_here(listening: SocketAddr, address: SocketAddr, own: &[IpAddr]) -> bool {
     let (at, to) = (listening.ip().to_canonical(), address.ip());
     let is_any = at.is_unspecified() && (to.is_loopback() || own.contains(&to));

@@ -1,4 +1,4 @@
-//! What the kernel must be told so that connections of others come to a transparent listener, and how that is taken back.
+//! The kernel's rules that bring connections of others to a transparent listener, and how they are taken back.
 //!
 //! Three parts, each of which is ours by a name: an nftables table of its own, which diverts packets and marks them; a
 //! rule of the routing policy, which sends what is marked to a table of its own; a route in that table, which delivers
@@ -21,7 +21,7 @@ use crate::device::Device;
 use crate::error::{During, Error};
 use crate::netlink::Netlink;
 
-/// What is diverted, and where to.
+/// The connections that are diverted, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// Transparent listeners: at most one for each family, and only that family is diverted. An unspecified address
@@ -33,7 +33,8 @@ pub struct Rules {
     pub clients: Vec<IpNet>,
     /// The ports of servers; none stands for all.
     pub ports: Vec<u16>,
-    /// So many connections are diverted at a time; further ones are forwarded. It takes the kernel's connection tracking.
+    /// The most connections that are diverted at a time; further ones are forwarded. It takes the kernel's connection
+    /// tracking.
     pub connections_max: Option<u32>,
     /// The mark of diverted packets.
     pub mark: u32,
@@ -45,12 +46,12 @@ pub struct Rules {
 pub const MARK: u32 = 0x6865;
 /// The routing table if nobody asks for another.
 pub const TABLE: u32 = 0x6865;
-/// Where the rule stands among those of the routing policy: before the main table's, at 32766. Named, because the kernel
+/// The rule's place among those of the routing policy: before the main table's, at 32766. Named, because the kernel
 /// would give the same rule another place each time.
 const PRIORITY: u32 = 0x6865;
 /// The nftables table.
 const NFT_TABLE: &str = "table inet headend";
-/// Who made a rule or a route. None of the numbers that rtnetlink(7) and iproute2's rt_protos assign.
+/// The mark of who made a rule or a route. None of the numbers that rtnetlink(7) and iproute2's rt_protos assign.
 const PROTOCOL: u8 = 0x68;
 
 impl Rules {
@@ -280,7 +281,7 @@ fn nft(script: &str) -> Result<(), Error> {
     Err(Error::new("nft", io::Error::new(kind, said.trim().to_owned())))
 }
 
-/// What was asked for is so already.
+/// Takes an error of the kind `fine` for success: what was asked for is so already.
 fn unless(fine: io::ErrorKind, result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == fine || (fine == io::ErrorKind::NotFound && is_gone(&error)) => Ok(()),

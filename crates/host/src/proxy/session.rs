@@ -21,7 +21,8 @@ use super::listen;
 use super::log::{Closed, Ending};
 use super::wire::{End, Wire};
 
-/// How long a client that was refused has to take its answer, and how much of what it still sends is thrown away.
+/// The time that a client that was refused has to take its answer, and the bytes of it that are still read and thrown
+/// away.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES_MAX: usize = 1 << 20;
 const TOO_MANY: &str = "this client has as many connections as it may";
@@ -56,7 +57,7 @@ struct Opened {
     remote: TcpStream,
     /// The client, as it is known by now.
     client: SocketAddr,
-    /// What it believes that it is connected to.
+    /// The address that the client believes it is connected to.
     original: SocketAddr,
 }
 
@@ -156,7 +157,7 @@ impl Session {
         Ending::Joined((end, retransmits))
     }
 
-    /// From the first byte of the client to the connection to its server.
+    /// Goes from the first byte of the client to the connection to its server.
     async fn open(
         &self,
         page: &Page,

@@ -17,7 +17,7 @@ use crate::error::{During, Error};
 use crate::socket;
 use crate::sysctl;
 
-/// So often the kernel is asked: a link of 10 Gbit/s fills 125 MB meanwhile.
+/// The time between two questions to the kernel: a link of 10 Gbit/s fills 125 MB meanwhile.
 const PERIOD: Duration = Duration::from_millis(100);
 /// The shortage is over when less than two thirds of the bound have been taken for so long.
 const CALM: Duration = Duration::from_secs(5);
@@ -26,11 +26,11 @@ const BUFFER_BYTES_MIN: u64 = 16_384;
 /// Connections that are gone through before the books are given back for a moment.
 const PAGE: usize = 256;
 
-/// Where the kernel tells of its memory, and more than it says there.
+/// The file in which the kernel tells of its memory.
 const SOCKSTAT: &str = "/proc/net/sockstat";
 const SOCKSTAT_BYTES_MAX: usize = 4_096;
 
-/// Whether there is a shortage.
+/// The judge of whether there is a shortage.
 #[derive(Debug, Default)]
 struct Judge {
     is_short: bool,
@@ -109,8 +109,8 @@ fn each_flow(shared: &Shared, mut act: impl FnMut(&super::books::Flow)) {
     }
 }
 
-/// What each of the four buffers of a connection may have of half the bound: the other half is taken by what waited in
-/// them before.
+/// The share of each of a connection's four buffers in half the bound: the other half is taken by what waited in them
+/// before.
 fn share(bound: u64, connections: usize) -> u64 {
     (bound / 8 / (connections as u64).max(1)).max(BUFFER_BYTES_MIN)
 }
@@ -159,7 +159,7 @@ fn machine_bytes() -> u64 {
     info.totalram as u64 * u64::from(info.mem_unit)
 }
 
-/// What is to be said of buffers that somebody asked for: these are not cut, so that many of them may take it all.
+/// A warning of buffers that somebody asked for: these are not cut, so that many of them may take all memory.
 pub(crate) fn warning(config: &Config) -> Option<String> {
     let bound = config.limits.socket_memory.map_or_else(kernels_own, |bytes| bytes.get());
     let connections = config.limits.connections as u64;
@@ -173,7 +173,8 @@ pub(crate) fn warning(config: &Config) -> Option<String> {
     })
 }
 
-/// What the kernel makes of the sizes that a side asks for: twice a send buffer, four times a receive window.
+/// The memory of the buffers that a side asks for, as the kernel reckons: twice a send buffer, four times a receive
+/// window.
 fn buffers(side: &Side) -> u64 {
     let bytes = |size: Option<headend_engine::units::Bytes>| size.map_or(0, |size| size.get());
     bytes(side.send_buffer).saturating_mul(2).saturating_add(bytes(side.receive_buffer).saturating_mul(4))

@@ -13,7 +13,7 @@ use crate::personality;
 use crate::socket::{self, TCP_DELACK_MAX_US, TCP_RTO_MIN_US};
 use crate::sysctl;
 
-/// What the sockets of a side are asked to be; `None` leaves it to the kernel.
+/// The options that the sockets of a side are asked to have; `None` leaves one to the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Side {
     /// The personality that it began as.
@@ -40,7 +40,7 @@ pub struct Side {
     pub unsent_low_water: Option<Bytes>,
     /// A connection fails when data has waited for its acknowledgement so long (RFC 5482, `TCP_USER_TIMEOUT`).
     pub user_timeout: Option<Duration>,
-    /// What its personality has and no socket can be told, in words.
+    /// The options of its personality that no socket can be told, and why, in words.
     pub unmapped: Vec<(&'static str, String)>,
 }
 
@@ -49,9 +49,9 @@ pub struct Side {
 pub struct Grant {
     /// The option, as files call it.
     pub option: &'static str,
-    /// What was asked for.
+    /// The value that was asked for.
     pub asked: String,
-    /// What the kernel says that there is, or why there is not.
+    /// The value that the kernel says there is, or why there is none.
     pub granted: Result<String, String>,
 }
 
@@ -76,12 +76,12 @@ impl Side {
         }
     }
 
-    /// What the machine does, towards an Internet that is used to it.
+    /// The side towards an Internet that is used to what the machine does: nothing is asked for.
     pub fn internet() -> Side {
         Side { name: Some("internet".to_owned()), ..Side::default() }
     }
 
-    /// By name: `hfc-local`, `internet`, or a personality of the simulator.
+    /// The side of this name: `hfc-local`, `internet`, or a personality of the simulator.
     pub fn named(name: &str) -> Option<Side> {
         match name {
             "hfc-local" => Some(Side::hfc_local()),
@@ -213,7 +213,8 @@ impl Side {
         .filter_map(|(option, value)| Some((option, value?)))
     }
 
-    /// What of it the kernel grants to a fresh socket of this process, and what routes and settings of the machine say.
+    /// The options that the kernel grants to a fresh socket of this process, and those that routes and settings of the
+    /// machine have.
     pub fn grants(&self) -> Vec<Grant> {
         match Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)) {
             Ok(socket) => {
@@ -224,7 +225,7 @@ impl Side {
         }
     }
 
-    /// What of it the kernel has granted to `socket`, and what routes and settings of the machine say.
+    /// The options that the kernel has granted to `socket`, and those that routes and settings of the machine have.
     pub(crate) fn grants_of(&self, socket: impl AsFd) -> Vec<Grant> {
         let mut grants = Vec::new();
         self.read_back(socket.as_fd(), &mut grants);
@@ -305,7 +306,7 @@ impl Side {
     }
 }
 
-/// Beyond the machine's limit if this process may, else up to it.
+/// Sets a buffer's size: beyond the machine's limit if this process may, else up to it.
 fn buffer(fd: BorrowedFd<'_>, forced: libc::c_int, plain: libc::c_int, bytes: Bytes) {
     let size = socket::clamp(bytes.get());
     if socket::set(fd, libc::SOL_SOCKET, forced, size).is_err() {

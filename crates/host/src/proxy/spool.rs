@@ -19,7 +19,7 @@ pub(crate) struct Folder {
     folder: OwnedFd,
 }
 
-/// What came of writing: how much is in the file, and the error that kept the rest out.
+/// The outcome of writing: how much is in the file, and the error that kept the rest out.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) file: Option<Arc<File>>,
@@ -83,7 +83,8 @@ impl Folder {
     }
 }
 
-/// What a person can do about a folder that cannot be used: whoever started the proxy as root may well use it.
+/// Adds to an error what a person can do about a folder that cannot be used: whoever started the proxy as root may well
+/// use it.
 fn explained(error: io::Error) -> io::Error {
     let advice = match error.kind() {
         io::ErrorKind::PermissionDenied => {

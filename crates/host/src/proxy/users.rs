@@ -1,4 +1,4 @@
-//! Who may say that they are whom.
+//! User names and passwords that clients must present.
 
 use std::fmt;
 use std::fs::File;
@@ -26,7 +26,7 @@ pub enum Unusable {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's answer.
         source: io::Error,
     },
     /// Others can read it.
@@ -72,7 +72,8 @@ impl Users {
         Ok(Users { path: path.to_owned(), all: all.into() })
     }
 
-    /// Whether these are known. Takes as long for a wrong user as for a wrong password: everyone is compared.
+    /// True if this name and this password belong together. Takes as long for a wrong user as for a wrong password:
+    /// everyone is compared.
     pub fn know(&self, credentials: &Credentials) -> bool {
         let is =
             |known: &Credentials| known.user.ct_eq(&credentials.user) & known.password.ct_eq(&credentials.password);

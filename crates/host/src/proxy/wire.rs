@@ -34,7 +34,7 @@ use held::Held;
 const SCRATCH_BYTES: usize = 256 * 1024;
 /// Looked at when memory is short: less than what one look may cost again and again.
 const PEEK_BYTES: usize = 64 * 1024;
-/// After so many bytes the other connections of the worker have their turn.
+/// The bytes after which the other connections of the worker have their turn.
 const TURN_BYTES: usize = 1024 * 1024;
 
 thread_local! {
@@ -45,7 +45,7 @@ thread_local! {
 pub(crate) struct Wire<'a> {
     legs: [Leg<'a>; 2],
     relay: Relay,
-    /// By the side that they are for.
+    /// The bytes that are held for each side.
     held: [Held; 2],
     flow: &'a Flow,
     books: &'a Books,
@@ -61,7 +61,7 @@ struct Leg<'a> {
     writable: bool,
     at_end: bool,
     failure: Option<io::Error>,
-    /// So much more is to be read and passed on; what comes after it is thrown away.
+    /// The number of bytes that are still to be read and passed on; those that come after them are thrown away.
     allowance: Option<u64>,
     /// It is not read while there is no memory, until the other side has taken something.
     is_starved: bool,
@@ -75,7 +75,7 @@ struct Fresh {
     reserved: u64,
 }
 
-/// How two joined connections came to their end.
+/// The ways in which two joined connections come to their end.
 #[derive(Debug)]
 pub(crate) enum End {
     /// Both directions closed, after the last byte.
@@ -129,7 +129,7 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// Of what the client sends, only so many bytes more are its request's.
+    /// Passes on only so many more of the client's bytes: those of its request.
     pub(crate) fn allow(&mut self, bytes: Option<u64>) {
         self.legs[Side::Local as usize].allowance = bytes;
     }
@@ -240,7 +240,7 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// What the relay is told of a side. Nobody asks the kernel how much there is: until it says that there is nothing,
+    /// The relay's view of a side. Nobody asks the kernel how much there is: until it says that there is nothing,
     /// anything may be readable, and room for at least one byte. So no more is read than may be held.
     fn view(&self, side: Side) -> View {
         let (leg, other) = (&self.legs[side as usize], &self.legs[side.other() as usize]);
@@ -286,7 +286,7 @@ impl<'a> Wire<'a> {
         Some(Fresh { to, len: read, reserved })
     }
 
-    /// Without memory: reads no more than the other side has taken.
+    /// Passes bytes on without memory for them: reads no more than the other side has taken.
     fn pass_through(&mut self, from: Side, want: usize, scratch: &mut [u8]) {
         let to = from.other();
         if !self.legs[to as usize].writable || !self.held[to as usize].is_empty() {
@@ -435,7 +435,7 @@ impl Leg<'_> {
         taken
     }
 
-    /// What was received is gone: as if the connection had failed, with nothing left to read.
+    /// Gives up what was received: as if the connection had failed, with nothing left to read.
     fn lose(&mut self, error: io::Error) {
         self.readable = false;
         self.fail(error);

@@ -39,9 +39,9 @@ enum Command {
 
 /// Names that a worker resolves and files that it reads or writes at the same time; others wait.
 const BLOCKING_MAX: usize = 64;
-/// For a worker to answer.
+/// The time that a worker has to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// After the machine refused a descriptor, this long none is asked for.
+/// The pause after the machine refused a descriptor, until the next is asked for.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Worker {
@@ -64,7 +64,7 @@ impl Worker {
         Ok(Worker { commands, thread, asked: 0, answered })
     }
 
-    /// Whether it has answered since it was asked last; and asks again.
+    /// True if it has answered since it was asked last. Asks again.
     pub(crate) fn responds(&mut self) -> bool {
         let has_answered = self.answered.load(Ordering::Relaxed) == self.asked;
         if has_answered {

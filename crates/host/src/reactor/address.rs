@@ -7,21 +7,21 @@ use std::sync::Arc;
 /// Addresses and the numbers of the nodes that have them.
 pub type Addresses = BTreeMap<IpAddr, u16>;
 
-/// What is at a port of the reactor's node.
+/// The place at a port of the reactor's node.
 #[derive(Clone, Debug)]
 pub struct Attachment {
     /// The number of the node in whose place the device is: the source of what it sends.
     pub node: u16,
-    /// Where its packets go.
+    /// The destination of its packets.
     pub to: Destination,
 }
 
-/// Where the packets of a device go.
+/// The way to find out where the packets of a device go.
 #[derive(Clone, Debug)]
 pub enum Destination {
-    /// To this node, whatever their addresses: the device is one end of a path.
+    /// All go to this node, whatever their addresses: the device is one end of a path.
     Always(u16),
-    /// To the node that has the packet's destination address. All nodes in it must be within reach; a packet for any
+    /// Each goes to the node that has its destination address. All nodes in it must be within reach; a packet for any
     /// other address is counted as a stray and goes nowhere.
     Of(Arc<Addresses>),
 }

@@ -28,12 +28,12 @@ impl Buffers {
         self.buffers.len() - self.free.len()
     }
 
-    /// Whether a buffer is free already.
+    /// True if a buffer is free already.
     pub(super) fn has_spare(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// Whether another can be had.
+    /// True if another buffer can be had.
     pub(super) fn has_room(&self) -> bool {
         self.has_spare() || self.buffers.len() < self.buffers_max
     }
@@ -50,7 +50,7 @@ impl Buffers {
         (u64::from(index), &mut buffer.bytes)
     }
 
-    /// Whether so many bytes read are no whole packet.
+    /// True if `len` bytes read are only the beginning of a packet.
     pub(super) fn is_cut_off(&self, len: usize) -> bool {
         len > self.packet_bytes_max
     }
@@ -82,7 +82,7 @@ impl Buffers {
         self.free.push(id as u32);
     }
 
-    /// Where to put the records of packets that will not arrive.
+    /// The list that takes the records of packets that will not arrive.
     pub(super) fn discards(&mut self) -> &mut Vec<Discard> {
         &mut self.discards
     }

@@ -24,20 +24,20 @@ const EARLY_NS_MAX: u64 = 60_000;
 #[derive(Debug)]
 pub struct Devices {
     clock: Monotonic,
-    /// By port.
+    /// The devices by port.
     gates: Vec<Option<Gate>>,
     header_bytes: usize,
-    /// What to wait for: first `stop`, then the device of each port; -1 where there is none, which waits for nothing. A
-    /// device that may have packets, as far as is known, says so in `revents`.
+    /// The descriptors to wait for: first `stop`, then the device of each port; -1 where there is none, which waits for
+    /// nothing. A device that may have packets, as far as is known, says so in `revents`.
     waits: Vec<libc::pollfd>,
-    /// How late the machine usually ends a sleep, in nanoseconds: a running median. Sleeps end so much early, and the
-    /// rest is spent looking for packets, so that half of the deadlines are met to the microsecond.
+    /// The running median of how late the machine ends a sleep, in nanoseconds. Sleeps end so much early, and the rest
+    /// is spent looking for packets, so that half of the deadlines are met to the microsecond.
     usually_late_ns: u64,
     /// Keeps the descriptor open that the first of `waits` names.
     _stop: Stop,
 }
 
-/// Where packets come in and go out.
+/// A device at which packets come in and go out.
 #[derive(Debug)]
 pub enum Gate {
     /// A device of our own: IP packets.

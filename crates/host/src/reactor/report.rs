@@ -1,10 +1,10 @@
-//! What a reactor counts: packets by port, how late it was, and whether the machine could not keep up.
+//! The counts of a reactor: packets by port, how late it was, and whether the machine could not keep up.
 
 use hdrhistogram::Histogram;
 use headend_engine::node::Port;
 use headend_engine::time::{Duration, Time};
 
-/// What a reactor may use, and from when on it calls itself late.
+/// The bounds of a reactor's memory, and of the lateness from which on it calls itself late.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Longest packet: the devices' MTU.
@@ -13,17 +13,17 @@ pub struct Limits {
     pub buffers_max: usize,
     /// A delivery that is later than this is late.
     pub late: Duration,
-    /// Of a thousand deliveries in an interval, so many may be late.
+    /// The most deliveries in a thousand of an interval that may be late.
     pub late_per_mille_max: u64,
     /// No delivery may be later than this, and no wake-up.
     pub latest: Duration,
 }
 
 impl Limits {
-    /// For devices with this MTU: half a gigabyte of buffers; deliveries more than 1 ms late are late, and with more
-    /// than one in twenty of them, or any or a wake-up by more than 100 ms, half of the shortest usual RTO, the machine
-    /// has not kept up.
-    /// Virtual machines stand still for ten or twenty milliseconds now and then; that alone is not enough.
+    /// Limits for devices with this MTU: half a gigabyte of buffers; deliveries more than 1 ms late are late, and with
+    /// more than one in twenty of them, or any or a wake-up by more than 100 ms, half of the shortest usual RTO, the
+    /// machine has not kept up. Virtual machines stand still for ten or twenty milliseconds now and then; that alone is
+    /// not enough.
     pub fn for_mtu(mtu: u32) -> Limits {
         const BUFFER_BYTES_MAX: usize = 512 << 20;
         let packet_bytes_max = (mtu as usize).max(64);
@@ -37,20 +37,20 @@ impl Limits {
     }
 }
 
-/// How late something was.
+/// The lateness of deliveries, or of wake-ups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
-    /// How many times it happened.
+    /// The number of times that it was measured.
     pub count: u64,
     /// Half of them were no later.
     pub p50: Duration,
     /// 99 in 100 were no later.
     pub p99: Duration,
-    /// None was later.
+    /// The largest lateness.
     pub max: Duration,
 }
 
-/// What passed a port since the start.
+/// The packets that passed a port since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounts {
     /// Packets that came in.
@@ -87,18 +87,18 @@ pub struct Strain {
 }
 
 impl Strain {
-    /// Whether the machine kept up.
+    /// True if the machine kept up.
     pub fn is_none(&self) -> bool {
         *self == Strain::default()
     }
 }
 
-/// What a reactor has counted.
+/// The counts of a reactor at a time.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// When.
+    /// The time of the report.
     pub now: Time,
-    /// By port, since the start.
+    /// The counts by port, since the start.
     pub ports: Vec<PortCounts>,
     /// Wake-ups for a deadline, in this interval.
     pub wakeups: Lateness,
@@ -108,7 +108,7 @@ pub struct Report {
     pub wakeups_all: Lateness,
     /// Deliveries since the start.
     pub deliveries_all: Lateness,
-    /// Whether the machine kept up, since the start.
+    /// The signs of a machine that did not keep up, since the start.
     pub strain: Strain,
     /// Packets inside.
     pub inside: usize,
@@ -132,7 +132,7 @@ struct Record {
 }
 
 struct Latenesses {
-    /// In nanoseconds.
+    /// The lateness of each, in nanoseconds.
     histogram: Histogram<u64>,
     max: Duration,
 }

@@ -18,9 +18,9 @@ const MS: u64 = 1_000_000;
 struct Script {
     now: Time,
     end: Time,
-    /// How late each wait ends.
+    /// The lateness of each wait's end.
     late: Duration,
-    /// From the first time to the second the machine stands still.
+    /// The span of time in which the machine stands still.
     pause: (Time, Time),
     /// Packets to come, in order: when, at which port, and their bytes.
     coming: VecDeque<(Time, Port, Vec<u8>)>,
@@ -28,7 +28,7 @@ struct Script {
     gone: Vec<(Time, Port, Vec<u8>)>,
     waits: u64,
     refuses: bool,
-    /// From then on reading fails.
+    /// The time from which on reading fails.
     breaks: Option<Time>,
 }
 

@@ -1,4 +1,4 @@
-//! How much memory TCP holds, on the whole machine.
+//! The memory that TCP holds, on the whole machine.
 
 use std::fs;
 
@@ -9,20 +9,20 @@ use crate::sysctl;
 pub struct Memory {
     /// Held now.
     pub held_pages: u64,
-    /// Up to here the kernel does not care: the first value of `net.ipv4.tcp_mem` (tcp(7)).
+    /// The pages below which the kernel does not care: the first value of `net.ipv4.tcp_mem` (tcp(7)).
     pub free_pages: u64,
     /// Connections that no program has any more and that the kernel still tries to end.
     pub orphans: u64,
 }
 
 impl Memory {
-    /// What is held now. `None` where the kernel does not tell, as in a container with a network of its own.
+    /// The memory that is held now. `None` if the kernel does not tell, as in a container with a network of its own.
     pub fn now() -> Option<Memory> {
         let counts = fs::read_to_string("/proc/net/sockstat").ok()?;
         Memory::read(&counts, &sysctl::read("net.ipv4.tcp_mem").ok()?)
     }
 
-    /// Whether it is so much that windows may no longer grow as they would.
+    /// True if it is so much that windows may no longer grow as they would.
     pub fn is_short(&self) -> bool {
         self.held_pages > self.free_pages
     }

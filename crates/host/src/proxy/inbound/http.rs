@@ -9,14 +9,14 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::{Credentials, Destination, Host};
 
-/// What the bytes so far amount to.
+/// The reader's verdict on the bytes so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Head {
     /// The head is not complete.
     More,
     /// A request.
     Request(Request),
-    /// None that can be served.
+    /// The bytes are no request that can be served.
     Refused(Refusal),
 }
 
@@ -25,17 +25,17 @@ pub enum Head {
 pub struct Request {
     /// Bytes of the head; what follows goes to the server as it is.
     pub consumed: usize,
-    /// Where to.
+    /// The destination.
     pub destination: Destination,
-    /// What is sent to the server before anything else: empty for CONNECT.
+    /// The bytes that are sent to the server before anything else: empty for CONNECT.
     pub head: Vec<u8>,
-    /// What of the client's bytes after the head belongs to the request.
+    /// The part of the client's bytes after the head that belongs to the request.
     pub body: Body,
-    /// Who asks, if they said so.
+    /// The name and password of the client, if it gave them.
     pub credentials: Option<Credentials>,
 }
 
-/// How the end of a request's body is told.
+/// The way in which the end of a request's body is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// There is none, or so many bytes.
@@ -51,7 +51,7 @@ pub enum Body {
 pub struct Refusal {
     /// The status and its phrase.
     pub status: Status,
-    /// What is wrong, for a person.
+    /// The mistake, for a person.
     pub why: String,
 }
 
@@ -129,14 +129,14 @@ impl Head {
     }
 }
 
-/// Whether a method may begin so: with any letter of a token (RFC 9110 s5.6.2), or the verdict on a head would depend on
-/// the pieces in which it comes.
+/// True if a method may begin with this byte: any letter of a token (RFC 9110 s5.6.2), or the verdict on a head would
+/// depend on the pieces in which it comes.
 fn begins_method(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Where an empty line ends the head. Lines may end without a carriage return (RFC 9112 s2.2); the reader below has the
-/// last word on what is a head, this spares it from reading half of one again and again.
+/// The place behind the empty line that ends the head. Lines may end without a carriage return (RFC 9112 s2.2); the
+/// reader below has the last word on what is a head, this spares it from reading half of one again and again.
 fn end_of_head(bytes: &[u8]) -> Option<usize> {
     let start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
     let mut at = start;
@@ -190,7 +190,7 @@ fn read_whole(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
 /// A target such as `http://example.org/a?b`.
 struct Absolute<'a> {
     destination: Destination,
-    /// With the port as it was given.
+    /// The authority, with the port as it was given.
     authority: &'a str,
     /// Path and query; may be empty.
     rest: &'a str,
@@ -226,7 +226,7 @@ impl<'a> Absolute<'a> {
     }
 }
 
-/// Where the request's body ends (RFC 9112 s6.3).
+/// The end of the request's body (RFC 9112 s6.3).
 fn body(fields: &[httparse::Header<'_>]) -> Result<Body, Refusal> {
     let mut codings = field(fields, "transfer-encoding");
     let length = content_length(fields)?;

@@ -1,4 +1,4 @@
-//! What a client says before its bytes are relayed: readers of byte slices, without sockets.
+//! Readers of what a client says before its bytes are relayed. They read byte slices and know no sockets.
 //!
 //! Each reader is shown all that has arrived and was not consumed, and says that it needs more, what was asked for and
 //! how many bytes said so, or why it refuses. What follows the consumed bytes is the client's own and goes on to the
@@ -11,7 +11,7 @@ pub mod socks5;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// Where a client wants to go.
+/// The destination of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Destination {
     /// The host.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What the bytes so far amount to.
+/// The reader's verdict on the bytes so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Header {
     /// It is not complete.
@@ -14,7 +14,7 @@ pub enum Header {
         /// The connection that the sender speaks for; `None` where it speaks for itself or does not know.
         connection: Option<Connection>,
     },
-    /// None.
+    /// The bytes are no header.
     Refused(&'static str),
 }
 
@@ -23,7 +23,7 @@ pub enum Header {
 pub struct Connection {
     /// The client.
     pub from: SocketAddr,
-    /// What it connected to.
+    /// The address that the client connected to.
     pub to: SocketAddr,
 }
 

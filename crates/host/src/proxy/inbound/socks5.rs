@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{Credentials, Destination, Host};
 
-/// Where the conversation stands.
+/// The state of the conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
     expects: Expects,
@@ -18,7 +18,7 @@ enum Expects {
     Request,
 }
 
-/// What is to be done next.
+/// The next thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The message is not complete.
@@ -34,21 +34,21 @@ pub enum Step {
     Authenticate {
         /// Bytes of the message.
         consumed: usize,
-        /// Who asks.
+        /// The name and password of the client, if it gave them.
         credentials: Credentials,
     },
     /// A request to connect: to be answered with [`reply`].
     Request {
         /// Bytes of the message; what follows goes to the server as it is.
         consumed: usize,
-        /// Where to.
+        /// The destination.
         destination: Destination,
     },
-    /// Nothing that can be served: send `reply`, which may be empty, and close.
+    /// The bytes are nothing that can be served: send `reply`, which may be empty, and close.
     Refused {
         /// The answer.
         reply: Vec<u8>,
-        /// What is wrong, for a log.
+        /// The mistake, for a log.
         why: &'static str,
     },
 }

@@ -32,7 +32,7 @@ pub(super) struct Held {
     store: Option<Box<Store>>,
 }
 
-/// What waits behind the front.
+/// The file of what waits behind the front.
 struct Store {
     folder: Arc<Folder>,
     file: Option<Arc<File>>,
@@ -55,13 +55,13 @@ enum Running {
 
 /// Memory is taken in pieces of so many bytes.
 const PIECE: usize = 4_096;
-/// At most so much is read from or written to a file at once.
+/// The most bytes that are read from or written to a file at once.
 const TRANSFER_BYTES_MAX: usize = 256 * 1024;
 /// Before a full disk is tried again.
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl Held {
-    /// With a store, no more than `memory_max` bytes are in memory.
+    /// Holds nothing yet. With a store, no more than `memory_max` bytes are in memory.
     pub(super) fn new(books: &Arc<Books>, folder: Option<Arc<Folder>>, memory_max: u64) -> Held {
         let quarter = usize::try_from(memory_max / 4).unwrap_or(usize::MAX).clamp(1, TRANSFER_BYTES_MAX);
         let store = |folder| {
@@ -76,7 +76,7 @@ impl Held {
         }
     }
 
-    /// What keeping `len` bytes may take beyond what is taken already.
+    /// The memory that keeping `len` bytes may take beyond what is taken already.
     pub(super) fn room_for(len: usize) -> u64 {
         len.next_multiple_of(PIECE) as u64
     }
@@ -89,12 +89,12 @@ impl Held {
         self.front.len() as u64 + self.store.as_ref().map_or(0, |store| store.len())
     }
 
-    /// Of those, in the file.
+    /// The bytes held that are in the file.
     pub(super) fn spooled(&self) -> u64 {
         self.store.as_ref().map_or(0, |store| store.tail - store.head)
     }
 
-    /// How many more can be kept now; without a store that is the relay's affair.
+    /// The number of bytes that can be kept beyond these; without a store that is the relay's affair.
     pub(super) fn room(&self) -> usize {
         match &self.store {
             None => usize::MAX,
@@ -211,7 +211,7 @@ impl Store {
         (moving + self.back.capacity()) as u64
     }
 
-    /// What was on its way to the file and need not go there: all before it has left.
+    /// Takes back what was on its way to the file and need not go there, because all before it has left.
     fn shortcut(&mut self, front: &mut VecDeque<u8>) -> bool {
         let is_next = self.running.is_none() && self.head == self.tail && !self.back.is_empty();
         let fits = front.len() + self.back.len() <= 2 * self.piece_max;
@@ -258,7 +258,7 @@ impl Store {
         true
     }
 
-    /// What did not fit stays where it was, before what has come since.
+    /// Settles what was written. What did not fit stays where it was, before what has come since.
     fn has_written(&mut self, written: Written, books: &Books) {
         let Written { file, mut bytes, len, error } = written;
         self.file = file.or(self.file.take());
