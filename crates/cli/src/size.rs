@@ -7,8 +7,7 @@ use clap::Args;
 use headend_engine::circuit::size::Trunks;
 use headend_engine::time::Duration;
 use headend_engine::units::quantity;
-use headend_engine::units::{Bytes, Rate};
-use headend_scenario::QueueSpec;
+use headend_engine::units::{Bytes, Capacity, Rate};
 use headend_sim::size::{Question, Window};
 
 use crate::failure::Failure;
@@ -24,7 +23,7 @@ use crate::printing::{self, TextFormat};
 pub(crate) struct Arguments {
     /// The modem's buffer, the packet in transmission included: a size, "7 packets" or "unlimited"
     #[arg(long, value_name = "SIZE", value_parser = modem_buffer, required_unless_present = "trunk")]
-    modem_buffer: Option<QueueSpec>,
+    modem_buffer: Option<Capacity>,
 
     /// Rate at which packets arrive at the modem, such as 25M or 25Mbit/s
     #[arg(long, value_name = "RATE", value_parser = rate, required_unless_present = "trunk")]
@@ -129,10 +128,10 @@ fn run_trunk(arguments: &Arguments) -> Result<(), Failure> {
 /// Far more than any modem has, and little enough that the answer is a number.
 const BUFFER_MAX: u64 = 1_000_000_000_000;
 
-fn modem_buffer(text: &str) -> Result<QueueSpec, String> {
-    let packets = || quantity::packets(text).filter(|n| (1..=BUFFER_MAX).contains(n)).map(QueueSpec::Packets);
-    let bytes = || quantity::size(text).filter(|n| (1..=BUFFER_MAX).contains(&n.get())).map(QueueSpec::Bytes);
-    let unlimited = (text == "unlimited").then_some(QueueSpec::Unlimited);
+fn modem_buffer(text: &str) -> Result<Capacity, String> {
+    let packets = || quantity::packets(text).filter(|n| (1..=BUFFER_MAX).contains(n)).map(Capacity::Packets);
+    let bytes = || quantity::size(text).filter(|n| (1..=BUFFER_MAX).contains(&n.get())).map(Capacity::Bytes);
+    let unlimited = (text == "unlimited").then_some(Capacity::Unlimited);
     unlimited
         .or_else(packets)
         .or_else(bytes)

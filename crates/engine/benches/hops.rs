@@ -19,7 +19,7 @@ use headend_engine::packet::{Body, Class, Endpoint, Packet};
 use headend_engine::rng::Rng;
 use headend_engine::tcp::segment::Segment;
 use headend_engine::time::{Duration, Time};
-use headend_engine::units::{Chance, Rate};
+use headend_engine::units::{Capacity, Chance, Rate};
 
 /// As many links as a dumbbell of ten flows has: two access links and a shared one, each way.
 const RINGS: usize = 14;
@@ -34,7 +34,12 @@ const LINKS: [(Rate, Duration); 3] = [
 fn link((rate, delay): (Rate, Duration)) -> Link {
     // A loss that never strikes, because a link with one is the common case.
     let loss = Bernoulli::new(Chance::from_raw(1), Rng::named(1, "loss"));
-    Link::new(Box::new(DropTail::packets(1000)), Box::new(Constant::new(rate)), Some(Box::new(loss)), delay)
+    Link::new(
+        Box::new(DropTail::new(Capacity::Packets(1000))),
+        Box::new(Constant::new(rate)),
+        Some(Box::new(loss)),
+        delay,
+    )
 }
 
 /// Rings of three links: data that keeps the middle one busy in every other, acknowledgements in the rest.

@@ -12,6 +12,7 @@ pub mod graph;
 pub mod link;
 pub mod node;
 pub mod packet;
+pub mod part;
 pub mod relay;
 pub mod rng;
 mod room;

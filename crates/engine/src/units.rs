@@ -16,6 +16,17 @@ pub struct Rate(u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(u64);
 
+/// How much may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capacity {
+    /// Whatever comes.
+    Unlimited,
+    /// At most this many packets, however long.
+    Packets(u64),
+    /// At most this many bytes.
+    Bytes(Bytes),
+}
+
 /// A probability in units of 2^-64: `n / 2^64`, and `u64::MAX` means certain.
 ///
 /// 2^-64 and not 2^-32, because a bit error rate of 10^-9 must not be rounded by a fifth.

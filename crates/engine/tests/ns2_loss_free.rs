@@ -3,10 +3,10 @@
 
 mod support;
 
-use headend_engine::cable::{Cable, CableConfig, Capacity};
+use headend_engine::cable::{Cable, CableConfig};
 use headend_engine::tcp::personality::{DelayedAck, EraRules, Headers, Personality};
 use headend_engine::time::{Duration, Time};
-use headend_engine::units::Bytes;
+use headend_engine::units::{Bytes, Capacity};
 use support::{connect, established, run};
 
 const CURVES: &[(&str, &str)] = &[

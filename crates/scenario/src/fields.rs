@@ -4,11 +4,14 @@ mod circuit;
 mod flow;
 mod link;
 mod medium;
+mod part;
 
 pub use circuit::CIRCUIT;
 pub use flow::{FLOW, SOCKET};
 pub use link::{BACK, CHANNEL, DOCSIS_CHANNEL, LINK, MODEM};
 pub use medium::{LOSS, QUEUE, RATE};
+
+pub use headend_engine::part::{Absent, RATE_BPS, SIZE_BYTES_MAX};
 
 use super::tcp;
 
@@ -36,17 +39,6 @@ pub struct Field {
     pub only: &'static [&'static str],
     /// What it means, in a sentence or two.
     pub doc: &'static str,
-}
-
-/// What holds when a field is not given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absent {
-    /// It must be given.
-    Required,
-    /// This value, written as in the file (text without its quotes).
-    Is(&'static str),
-    /// Something else's value, in words.
-    Follows(&'static str),
 }
 
 /// What a field takes. Ranges include both ends.
@@ -101,7 +93,7 @@ pub enum Kind {
     /// The names of two nodes.
     Pair,
     /// How much may wait.
-    Queue,
+    Capacity,
     /// Which packets are lost: a probability, one that changes, or a table.
     Loss,
     /// How much may wait, or a table that says what is dropped before.
@@ -120,10 +112,6 @@ pub enum Kind {
     Sweep,
 }
 
-/// Slowest and fastest link, in bit/s.
-pub const RATE_BPS: std::ops::RangeInclusive<u64> = 1..=1_000_000_000_000;
-/// Largest transfer, queue or buffer: a petabyte.
-pub const SIZE_BYTES_MAX: u64 = 1_000_000_000_000_000;
 /// Most nodes, and most links: addresses have 16 bits, and a few are kept.
 pub const NODES_MAX: usize = 65_000;
 /// Most flow instances of a scenario.
@@ -273,6 +261,26 @@ pub static ALL: &[(&str, &Shape)] = &[
     ("queue", &QUEUE),
     ("circuits", &CIRCUIT),
 ];
+
+impl From<headend_engine::part::Kind> for Kind {
+    fn from(kind: headend_engine::part::Kind) -> Kind {
+        use headend_engine::part::Kind as Plain;
+        match kind {
+            Plain::Text => Kind::Text,
+            Plain::Flag => Kind::Flag,
+            Plain::Count { min, max } => Kind::Count { min, max },
+            Plain::CountOr { min, max, word } => Kind::CountOr { min, max, word },
+            Plain::Rate => Kind::Rate,
+            Plain::Size { min, max } => Kind::Size { min, max },
+            Plain::SizeOr(word) => Kind::SizeOr(word),
+            Plain::Span { min, max } => Kind::Span { min, max },
+            Plain::Chance => Kind::Chance,
+            Plain::Choice(names) => Kind::Choice(names),
+            Plain::Capacity => Kind::Capacity,
+            Plain::Numbers => Kind::Numbers,
+        }
+    }
+}
 
 impl Shape {
     /// The field of this name.

@@ -25,9 +25,8 @@ use headend_engine::time::Duration;
 pub use document::{Document, FILE_BYTES_MAX};
 pub use error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
 pub use model::{
-    Cable, Channel, Circuit, Direction, Discipline, Docsis, DocsisChannel, Flow, FlowKind, HeaderCompression,
-    Implementation, Link, LinkKind, LossSpec, Media, Node, NodeKind, Over, Proxy, QueueSpec, RateSpec, Socket, Stale,
-    Tcp, TunnelDrops,
+    Cable, Channel, Circuit, Direction, Docsis, DocsisChannel, Flow, FlowKind, HeaderCompression, Implementation, Link,
+    LinkKind, LossSpec, Media, Node, NodeKind, Over, Proxy, RateSpec, Socket, Stale, Tcp, TunnelDrops,
 };
 
 /// A network and a workload, every name resolved and every value checked.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use headend_engine::cable::docsis;
 use headend_engine::circuit::carried::Method;
-use headend_engine::link::queue::{Counts, Early, Thresholds};
+use headend_engine::link::queue::Discipline;
 use headend_engine::relay::RelayModel;
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::{Duration, Time};
-use headend_engine::units::{Bytes, Chance, Rate};
+use headend_engine::units::{Bytes, Capacity, Chance, Rate};
 
 /// A place where links end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,7 +145,7 @@ pub struct Cable {
     /// Propagation over the cable, one way, the same in each direction.
     pub delay: Duration,
     /// The modem's buffer towards the Ethernet; the packet in transmission is counted.
-    pub modem_buffer: QueueSpec,
+    pub modem_buffer: Capacity,
     /// The rate of the Ethernet between modem and subscriber.
     pub lan: Rate,
 }
@@ -156,7 +156,7 @@ pub struct Channel {
     /// How fast packets are served.
     pub rate: Rate,
     /// Where packets wait before the channel; the one in service is not counted.
-    pub queue: QueueSpec,
+    pub queue: Capacity,
     /// What the medium destroys.
     pub loss: LossSpec,
 }
@@ -170,42 +170,6 @@ pub enum RateSpec {
     Steps(Arc<[(Time, Rate)]>),
     /// As was recorded: 1500 bytes at each of these times, from the start again after the last.
     Recorded(Arc<[Duration]>),
-}
-
-/// How much may wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueSpec {
-    /// Whatever comes.
-    Unlimited,
-    /// So many packets.
-    Packets(u64),
-    /// So many bytes.
-    Bytes(Bytes),
-}
-
-/// What is dropped of what arrives at a queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Discipline {
-    /// What does not fit.
-    Tail(QueueSpec),
-    /// Random early detection.
-    Red {
-        /// What its length is.
-        counts: Counts,
-        /// When packets are dropped early.
-        thresholds: Thresholds,
-        /// Packets that may wait at all.
-        packets_max: u64,
-    },
-    /// Header packets first.
-    Headers {
-        /// When they are dropped early.
-        early: Early,
-        /// Bytes that may wait at all.
-        bytes_max: Bytes,
-        /// What no circuit has marked counts as a header.
-        unmarked_is_header: bool,
-    },
 }
 
 /// A circuit of TCP decoupling between two routers.
@@ -224,7 +188,7 @@ pub struct Circuit {
     /// The control TCPs, or the connection that they cross in.
     pub tcp: Tcp,
     /// How much may wait to enter.
-    pub queue: QueueSpec,
+    pub queue: Capacity,
     /// What is dropped before that.
     pub drops: TunnelDrops,
     /// Flows that wait apart, by class, as indices into [`Scenario::flows`](super::Scenario::flows); all others in one more.
@@ -378,7 +342,7 @@ pub enum Over {
         /// The guaranteed minimum rate.
         gmb: Option<Rate>,
         /// How much may wait to enter.
-        queue: QueueSpec,
+        queue: Capacity,
     },
 }
 

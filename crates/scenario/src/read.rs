@@ -10,6 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use headend_engine::part::{self, Description, Values};
 use headend_engine::relay::RelayModel;
 use headend_engine::tcp::personality::Personality;
 
@@ -150,6 +151,30 @@ impl<'a> Section<'a> {
                 field.kind.placeholder()
             }
             Absent::Follows(_) => panic!("{name} follows something else; its reader must look there"),
+        }
+    }
+
+    /// The part of a family that the table's tag names, with the fields that the table gives; `None` after a mistake.
+    fn part<P>(
+        &self,
+        family: &[Description],
+        read: fn(&str, &Values) -> Option<Result<P, part::Mistake>>,
+    ) -> Option<P> {
+        let name = self.tag.as_deref()?;
+        let fields = family.iter().find(|part| part.name == name).expect("a tag is one of the family's names").fields;
+        let before = self.log.count();
+        let is_given = |field: &part::Field| self.has(field.name) || !matches!(field.absent, Absent::Follows(_));
+        let given = fields.iter().filter(|field| is_given(field));
+        let values = Values::new(given.map(|field| (field.name, self.setting(field.name))).collect());
+        if self.log.count() > before {
+            return None;
+        }
+        match read(name, &values).expect("a tag is one of the family's names") {
+            Ok(part) => Some(part),
+            Err(part::Mistake { field, text }) => {
+                self.wrong(field, self.place_of(field), Problem::Contradiction(text));
+                None
+            }
         }
     }
 
@@ -388,7 +413,7 @@ impl<'a> Reader<'a> {
                 down: channel(&section.table_under("down", &fields::CHANNEL)),
                 up: channel(&section.table_under("up", &fields::CHANNEL)),
                 delay,
-                modem_buffer: section.setting("modem_buffer").queue(),
+                modem_buffer: section.setting("modem_buffer").capacity(),
                 lan: section.setting("lan").rate(),
             }),
             _ => {
@@ -559,5 +584,5 @@ fn local_link(node: usize, section: &Section<'_>, links: &[Link]) -> usize {
 }
 
 fn channel(section: &Section<'_>) -> Channel {
-    Channel { rate: section.setting("rate").rate(), queue: section.setting("queue").queue(), loss: loss(section) }
+    Channel { rate: section.setting("rate").rate(), queue: section.setting("queue").capacity(), loss: loss(section) }
 }

@@ -43,7 +43,7 @@ fn takes(kind: &Kind) -> String {
         Kind::Personality => "name of a personality".into(),
         Kind::Node => "name of a host".into(),
         Kind::Pair => "two names of nodes, `[\"server\", \"pc\"]`".into(),
-        Kind::Queue => "`\"7 packets\"`, a size, or `\"unlimited\"`".into(),
+        Kind::Capacity => "`\"7 packets\"`, a size, or `\"unlimited\"`".into(),
         Kind::Loss => "probability, [steps](#steps) of it, or a [loss](#loss) table".into(),
         Kind::Discipline => "`\"7 packets\"`, a size, `\"unlimited\"`, or a [queue](#queue) table".into(),
         Kind::List(of) => format!("list: {}", takes(of)),

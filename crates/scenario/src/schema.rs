@@ -129,7 +129,7 @@ fn kind(of: &Kind) -> Value {
         Kind::Choice(names) => json!({ "enum": names() }),
         Kind::Node => pattern(NAME),
         Kind::Pair => json!({ "type": "array", "items": pattern(NAME), "minItems": 2, "maxItems": 2 }),
-        Kind::Queue => pattern(QUEUE),
+        Kind::Capacity => pattern(QUEUE),
         Kind::Loss => {
             json!({ "anyOf": [pattern(CHANCE), chance()["anyOf"][1], steps(chance()), { "$ref": "#/$defs/loss" }] })
         }

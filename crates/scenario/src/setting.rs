@@ -1,29 +1,14 @@
 //! A single value, read as what its field takes.
 
 use headend_engine::time::Duration;
-use headend_engine::units::{Bytes, Chance, Rate};
+use headend_engine::units::quantity;
+use headend_engine::units::{Bytes, Capacity, Chance, Rate};
 
 use super::document::Data;
 use super::fields::{Kind, RATE_BPS, SIZE_BYTES_MAX};
-use super::model::QueueSpec;
-use headend_engine::units::quantity;
 
 /// A value of one of the simple kinds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Setting {
-    Text(String),
-    Flag(bool),
-    Count(u64),
-    /// The word of a kind that has one.
-    Word,
-    Rate(Rate),
-    Size(Bytes),
-    Span(Duration),
-    Chance(Chance),
-    Queue(QueueSpec),
-    Numbers(Vec<u64>),
-    List(Vec<Setting>),
-}
+pub(super) use headend_engine::part::Value as Setting;
 
 /// Most packet numbers in a list of losses.
 const NUMBERS_MAX: usize = 100_000;
@@ -72,7 +57,7 @@ impl Kind {
                 _ => None,
             }
             .map(Setting::Chance),
-            Kind::Queue => queue(text?).map(Setting::Queue),
+            Kind::Capacity => capacity(text?).map(Setting::Capacity),
             Kind::Numbers => numbers(data).map(Setting::Numbers),
             Kind::List(kind) => list(kind, data).map(Setting::List),
             Kind::Pair
@@ -107,16 +92,17 @@ impl Kind {
             Kind::Personality => "the name of a personality".into(),
             Kind::Node => "the name of a host".into(),
             Kind::Pair => "the names of two nodes such as [\"server\", \"pc\"]".into(),
-            Kind::Queue => {
-                "\"unlimited\", a number of packets such as \"7 packets\", or a size such as \"10KB\"".into()
-            }
+            Kind::Capacity => quantity::CAPACITY.into(),
             Kind::Loss => format!(
                 "{}, a list of times and probabilities such as [[\"0s\", \"0%\"], [\"5s\", \"2%\"]], or a table such as \
                  {{ model = \"bit\", rate = 1e-7 }}",
                 quantity::CHANCE
             ),
             Kind::Discipline => {
-                format!("{}, or a table such as {{ model = \"red\", buffer = \"50 packets\" }}", Kind::Queue.expected())
+                format!(
+                    "{}, or a table such as {{ model = \"red\", buffer = \"50 packets\" }}",
+                    Kind::Capacity.expected()
+                )
             }
             Kind::List(kind) => format!("a list, each of them {}", kind.expected()),
             Kind::Service => format!(
@@ -142,7 +128,7 @@ impl Kind {
             Kind::Span { min, .. } => Setting::Span(Duration::from_nanos(min)),
             Kind::Chance => Setting::Chance(Chance::NEVER),
             Kind::Choice(names) => Setting::Text(names().first().copied().unwrap_or_default().to_owned()),
-            Kind::Queue => Setting::Queue(QueueSpec::Unlimited),
+            Kind::Capacity => Setting::Capacity(Capacity::Unlimited),
             Kind::Numbers => Setting::Numbers(Vec::new()),
             Kind::List(kind) => Setting::List(vec![kind.placeholder()]),
             Kind::Text | Kind::Personality | Kind::Node => Setting::Text(String::new()),
@@ -157,18 +143,12 @@ impl Kind {
     }
 }
 
-fn queue(text: &str) -> Option<QueueSpec> {
-    if text == "unlimited" {
-        return Some(QueueSpec::Unlimited);
-    }
-    let (spec, amount) = match quantity::packets(text) {
-        Some(packets) => (QueueSpec::Packets(packets), packets),
-        None => {
-            let bytes = quantity::size(text)?;
-            (QueueSpec::Bytes(bytes), bytes.get())
-        }
-    };
-    (amount <= SIZE_BYTES_MAX).then_some(spec)
+fn capacity(text: &str) -> Option<Capacity> {
+    quantity::capacity(text).filter(|capacity| match capacity {
+        Capacity::Unlimited => true,
+        Capacity::Packets(packets) => *packets <= SIZE_BYTES_MAX,
+        Capacity::Bytes(bytes) => bytes.get() <= SIZE_BYTES_MAX,
+    })
 }
 
 /// One value of `kind` or more, not too many.
@@ -192,89 +172,4 @@ fn numbers(data: &Data) -> Option<Vec<u64>> {
     let mut numbers = items.iter().map(|item| number(&item.data)).collect::<Option<Vec<u64>>>()?;
     numbers.sort_unstable();
     numbers.windows(2).all(|pair| pair[0] < pair[1]).then_some(numbers)
-}
-
-/// Each accessor panics if the field is of another kind: the shapes and what reads them are one program.
-impl Setting {
-    pub(super) fn text(self) -> String {
-        match self {
-            Setting::Text(text) => text,
-            other => panic!("the shapes say this field is text, not {other:?}"),
-        }
-    }
-
-    pub(super) fn flag(&self) -> bool {
-        match self {
-            Setting::Flag(flag) => *flag,
-            other => panic!("the shapes say this field is a flag, not {other:?}"),
-        }
-    }
-
-    pub(super) fn count(&self) -> u64 {
-        self.count_or().expect("the shapes say this field takes no word")
-    }
-
-    /// The number, or `None` for the word.
-    pub(super) fn count_or(&self) -> Option<u64> {
-        match self {
-            Setting::Count(count) => Some(*count),
-            Setting::Word => None,
-            other => panic!("the shapes say this field is a number, not {other:?}"),
-        }
-    }
-
-    pub(super) fn rate(&self) -> Rate {
-        match self {
-            Setting::Rate(rate) => *rate,
-            other => panic!("the shapes say this field is a rate, not {other:?}"),
-        }
-    }
-
-    pub(super) fn size(&self) -> Bytes {
-        self.size_or().expect("the shapes say this field takes no word")
-    }
-
-    /// The size, or `None` for the word.
-    pub(super) fn size_or(&self) -> Option<Bytes> {
-        match self {
-            Setting::Size(size) => Some(*size),
-            Setting::Word => None,
-            other => panic!("the shapes say this field is a size, not {other:?}"),
-        }
-    }
-
-    pub(super) fn span(&self) -> Duration {
-        match self {
-            Setting::Span(span) => *span,
-            other => panic!("the shapes say this field is a time, not {other:?}"),
-        }
-    }
-
-    pub(super) fn chance(&self) -> Chance {
-        match self {
-            Setting::Chance(chance) => *chance,
-            other => panic!("the shapes say this field is a probability, not {other:?}"),
-        }
-    }
-
-    pub(super) fn queue(&self) -> QueueSpec {
-        match self {
-            Setting::Queue(queue) => *queue,
-            other => panic!("the shapes say this field is a queue, not {other:?}"),
-        }
-    }
-
-    pub(super) fn list(self) -> Vec<Setting> {
-        match self {
-            Setting::List(list) => list,
-            other => panic!("the shapes say this field is a list, not {other:?}"),
-        }
-    }
-
-    pub(super) fn numbers(self) -> Vec<u64> {
-        match self {
-            Setting::Numbers(numbers) => numbers,
-            other => panic!("the shapes say this field is a list of numbers, not {other:?}"),
-        }
-    }
 }

@@ -6,9 +6,10 @@ mod mistakes;
 mod published;
 mod registry;
 
+use headend_engine::link::queue::Discipline;
 use headend_engine::tcp::personality::Recovery;
 use headend_engine::time::{Duration, Time};
-use headend_engine::units::{Bytes, Chance, Rate};
+use headend_engine::units::{Bytes, Capacity, Chance, Rate};
 
 use super::*;
 
@@ -98,7 +99,7 @@ fn the_cable_example_is_the_network_of_the_paper() {
     let scenario = Scenario::parse("hfc.toml", HFC).expect("a scenario");
     let LinkKind::Cable(cable) = &scenario.links[0].kind else { panic!("the link is a cable") };
     assert_eq!((cable.down.rate, cable.up.rate, cable.lan), (Rate::mbit(25), Rate::mbit(3), Rate::mbit(10)));
-    assert_eq!((cable.delay, cable.modem_buffer), (Duration::from_millis(10), QueueSpec::Unlimited));
+    assert_eq!((cable.delay, cable.modem_buffer), (Duration::from_millis(10), Capacity::Unlimited));
     assert_eq!(scenario.nodes[scenario.flows[0].from].name, "server");
     assert_eq!(scenario.flows[0].bytes, Some(Bytes::new(3_000_000)));
     assert_eq!((scenario.runs, scenario.duration), (20, Duration::from_secs(1000)));
@@ -114,7 +115,7 @@ fn fields_that_are_left_out_have_their_documented_values() {
         rate: RateSpec::Constant(Rate::mbit(10)),
         processing: Duration::ZERO,
         delay: Duration::ZERO,
-        queue: Discipline::Tail(QueueSpec::Unlimited),
+        queue: Discipline::UNLIMITED,
         loss: LossSpec::None,
         header_compression: HeaderCompression::None,
         header_copies: 0,
@@ -133,7 +134,7 @@ fn the_other_direction_differs_only_in_what_back_says() {
     let LinkKind::Plain { there, back } = &scenario.links[0].kind else { panic!("a plain link") };
     assert_eq!(there.header_compression, HeaderCompression::Twice);
     assert_eq!(*back, Direction { rate: RateSpec::Constant(Rate::mbit(3)), ..there.clone() });
-    assert_eq!(there.queue, Discipline::Tail(QueueSpec::Packets(100)));
+    assert_eq!(there.queue, Discipline::drop_tail(Capacity::Packets(100)));
 }
 
 #[test]

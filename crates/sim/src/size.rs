@@ -12,9 +12,7 @@
 
 use std::fmt::Write as _;
 
-use headend_engine::units::{Bytes, Rate};
-
-use headend_scenario::QueueSpec;
+use headend_engine::units::{Bytes, Capacity, Rate};
 
 /// IPv4 and TCP headers without options (RFC 791, RFC 9293 s3.1).
 const HEADERS: Bytes = Bytes::new(40);
@@ -23,7 +21,7 @@ const HEADERS: Bytes = Bytes::new(40);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The modem's buffer, the packet in transmission included.
-    pub modem_buffer: QueueSpec,
+    pub modem_buffer: Capacity,
     /// The rate at which packets arrive.
     pub down: Rate,
     /// The rate at which they leave.
@@ -67,10 +65,10 @@ impl Question {
         assert!(self.down.get() > 0 && self.lan.get() > 0, "packets arrive and leave");
         let packet = self.mss + HEADERS;
         let modem_packets = match self.modem_buffer {
-            QueueSpec::Unlimited => None,
-            QueueSpec::Packets(packets) => Some(packets.max(1)),
+            Capacity::Unlimited => None,
+            Capacity::Packets(packets) => Some(packets.max(1)),
             // As the paper does: 10 KB are 6.67 packets of 1500 B, and "7 packets".
-            QueueSpec::Bytes(bytes) => Some(((bytes.get() + packet.get() / 2) / packet.get()).max(1)),
+            Capacity::Bytes(bytes) => Some(((bytes.get() + packet.get() / 2) / packet.get()).max(1)),
         };
         let window = |room: u64| (self.lan < self.down).then(|| self.window(room, packet));
         Answer {
@@ -112,7 +110,7 @@ impl Question {
         );
         let (Some(modem), Some(one), Some(none)) = (answer.modem_packets, answer.one_drop, answer.no_drop) else {
             let why = match self.modem_buffer {
-                QueueSpec::Unlimited => "The modem's buffer is unlimited",
+                Capacity::Unlimited => "The modem's buffer is unlimited",
                 _ => "The modem empties its buffer at least as fast as it fills",
             };
             let _ = writeln!(text, "{why}: it limits no window.");
@@ -120,7 +118,7 @@ impl Question {
         };
         let net = 1.0 - lan.get() as f64 / down.get() as f64;
         match self.modem_buffer {
-            QueueSpec::Bytes(bytes) => {
+            Capacity::Bytes(bytes) => {
                 let exact = bytes.get() as f64 / answer.packet.get() as f64;
                 let _ = writeln!(
                     text,
@@ -166,7 +164,7 @@ mod tests {
     use super::*;
 
     const PAPER: Question = Question {
-        modem_buffer: QueueSpec::Bytes(Bytes::new(10_000)),
+        modem_buffer: Capacity::Bytes(Bytes::new(10_000)),
         down: Rate::mbit(25),
         lan: Rate::mbit(10),
         connections: 1,
@@ -190,7 +188,7 @@ mod tests {
             for (down, lan) in [(25, 10), (50, 49), (100, 1), (3, 2)] {
                 for connections in 1..5 {
                     let (down, lan) = (Rate::mbit(down), Rate::mbit(lan));
-                    let modem_buffer = QueueSpec::Packets(packets);
+                    let modem_buffer = Capacity::Packets(packets);
                     let question = Question { modem_buffer, down, lan, connections, ..PAPER };
                     let b = question.answer().one_drop.expect("a limit").segments;
                     // n (B - 1)(d - l) <= C d, in whole numbers.
@@ -211,7 +209,7 @@ mod tests {
     #[test]
     fn nothing_limits_the_window_behind_a_fast_ethernet_or_an_unlimited_buffer() {
         let fast = Question { lan: Rate::mbit(25), ..PAPER };
-        let deep = Question { modem_buffer: QueueSpec::Unlimited, ..PAPER };
+        let deep = Question { modem_buffer: Capacity::Unlimited, ..PAPER };
         for question in [fast, deep] {
             assert_eq!((question.answer().one_drop, question.answer().no_drop), (None, None));
             assert!(question.derivation().contains("limits no window"));
@@ -228,7 +226,7 @@ mod tests {
 
     #[test]
     fn extreme_values_do_not_overflow() {
-        let modem_buffer = QueueSpec::Packets(u64::MAX);
+        let modem_buffer = Capacity::Packets(u64::MAX);
         let question = Question { modem_buffer, down: Rate::bit(u64::MAX), lan: Rate::bit(u64::MAX - 1), ..PAPER };
         assert_eq!(question.answer().one_drop.expect("a limit").segments, u64::MAX);
         assert!(!question.derivation().is_empty());

@@ -24,9 +24,7 @@ use crate::link::{Discard, Link, Stats};
 use crate::node::{Node, Port, Step};
 use crate::packet::Packet;
 use crate::time::{Duration, Time, earlier};
-use crate::units::Rate;
-
-pub use crate::link::queue::Capacity;
+use crate::units::{Capacity, Rate};
 
 /// What a cable path is made of.
 #[derive(Debug)]
@@ -63,8 +61,8 @@ impl CableConfig {
             down_loss: None,
             up_loss: None,
             modem_buffer: Capacity::Unlimited,
-            down_queue: DropTail::unlimited(),
-            up_queue: DropTail::unlimited(),
+            down_queue: DropTail::new(Capacity::Unlimited),
+            up_queue: DropTail::new(Capacity::Unlimited),
         }
     }
 }
@@ -89,14 +87,14 @@ impl Cable {
     pub fn new(config: CableConfig) -> Cable {
         let link =
             |queue, rate: Rate, loss, delay| Link::new(Box::new(queue), Box::new(Constant::new(rate)), loss, delay);
-        let modem_buffer = DropTail::buffer(config.modem_buffer);
+        let modem_buffer = DropTail::holding_service(config.modem_buffer);
         Cable {
             down: Pair {
                 first: link(config.down_queue, config.down, config.down_loss, config.delay),
                 second: link(modem_buffer, config.lan, None, Duration::ZERO),
             },
             up: Pair {
-                first: link(DropTail::unlimited(), config.lan, None, Duration::ZERO),
+                first: link(DropTail::new(Capacity::Unlimited), config.lan, None, Duration::ZERO),
                 second: link(config.up_queue, config.up, config.up_loss, config.delay),
             },
         }

@@ -2,7 +2,7 @@ use super::*;
 use crate::link::loss::{Bernoulli, List};
 use crate::packet::{Body, Class, Endpoint};
 use crate::rng::Rng;
-use crate::units::{Bytes, Chance};
+use crate::units::{Bytes, Capacity, Chance};
 
 fn packet(id: u64, len: u32) -> Packet {
     Packet { id, src: Endpoint::default(), dst: Endpoint::default(), len, class: Class::default(), body: Body::Opaque }
@@ -101,7 +101,7 @@ fn whatever_is_sent_keeps_its_order_and_is_accounted_for_on_every_link() {
             down_loss: loss("down"),
             up_loss: loss("up"),
             modem_buffer: Capacity::Packets(5),
-            up_queue: DropTail::buffer(Capacity::Bytes(Bytes::new(4_000))),
+            up_queue: DropTail::holding_service(Capacity::Bytes(Bytes::new(4_000))),
             ..CableConfig::papers()
         });
         let mut rng = Rng::named(seed, "traffic");

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::link::queue::Thresholds;
 use crate::link::queue::red::Law;
+use crate::link::queue::red::Thresholds;
 use crate::packet::{Endpoint, Packet};
 use crate::rng::Rng;
 use crate::time::{Duration, Time};

@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 
 use super::fair::{Fair, Shrinking};
-use crate::link::queue::Thresholds;
-use crate::link::queue::red::Law;
+use crate::link::queue::red::{Law, Thresholds};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::time::Time;

@@ -1,18 +1,26 @@
-//! Where packets wait for service. Drop-tail here; what drops earlier, a file each.
+//! Queues: where packets wait for service, and which of them are dropped.
+//!
+//! A discipline is a file: its parameters describe themselves as the [`part`](crate::part) module says, and build the
+//! queue. [`Discipline`] has a line for each.
 
+pub mod drop_tail;
+mod fifo;
 pub mod header_drop;
+pub mod occupancy_drop;
 pub mod red;
 
-pub use header_drop::{Early, HeaderDrop};
-pub use red::{Counts, Red, Thresholds};
-
-use std::collections::VecDeque;
 use std::fmt::Debug;
 
 use crate::packet::Packet;
-use crate::room;
-use crate::time::Time;
-use crate::units::Bytes;
+use crate::part::registry;
+use crate::rng::Rng;
+use crate::time::{Duration, Time};
+use crate::units::{Bytes, Capacity};
+
+pub use drop_tail::DropTail;
+pub use fifo::Fifo;
+pub use header_drop::HeaderDrop;
+pub use red::Red;
 
 /// A queue of waiting packets; the one in service is not in it.
 pub trait Queue: Debug + Send {
@@ -30,89 +38,36 @@ pub trait Queue: Debug + Send {
     fn waited(&self, now: Time) -> u128;
 }
 
-/// How much a buffer holds that keeps a packet until its last bit has left: the one in transmission counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Capacity {
-    /// Whatever comes.
-    Unlimited,
-    /// So many packets: 7 are 6 waiting and 1 in transmission.
-    Packets(u64),
-    /// So many bytes.
-    Bytes(Bytes),
+registry! {
+    /// The queue disciplines that a link can have.
+    pub enum Discipline {
+        DropTail(drop_tail::Parameters),
+        Red(red::Parameters),
+        HeaderDrop(header_drop::Parameters),
+        OccupancyDrop(occupancy_drop::Parameters),
+    }
+
+    /// An empty queue of this discipline.
+    fn build(&self, site: Site) -> Box<dyn Queue>;
 }
 
-/// First in, first out; what does not fit is dropped on arrival.
-///
-/// A packet that finds the server idle never enters the queue, so even a queue of zero lets it through.
-#[derive(Debug)]
-pub struct DropTail {
-    waiting: VecDeque<(Time, Packet)>,
-    bytes: Bytes,
-    packets_max: u64,
-    bytes_max: Bytes,
-    /// Whether the packet in service takes part of what there is.
-    holds_service: bool,
-}
+impl Discipline {
+    /// The discipline that takes whatever comes.
+    pub const UNLIMITED: Discipline = Discipline::drop_tail(Capacity::Unlimited);
 
-impl DropTail {
-    /// A queue that takes whatever comes.
-    pub fn unlimited() -> DropTail {
-        DropTail {
-            waiting: VecDeque::new(),
-            bytes: Bytes::ZERO,
-            packets_max: u64::MAX,
-            bytes_max: Bytes::MAX,
-            holds_service: false,
-        }
-    }
-
-    /// A queue of at most `packets_max` waiting packets.
-    pub fn packets(packets_max: u64) -> DropTail {
-        DropTail { packets_max, ..DropTail::unlimited() }
-    }
-
-    /// A queue of at most `bytes_max` waiting bytes.
-    pub fn bytes(bytes_max: Bytes) -> DropTail {
-        DropTail { bytes_max, ..DropTail::unlimited() }
-    }
-
-    /// A buffer from which packets are transmitted: the one in transmission still takes its place.
-    pub fn buffer(capacity: Capacity) -> DropTail {
-        let queue = match capacity {
-            Capacity::Unlimited => DropTail::unlimited(),
-            Capacity::Packets(packets) => DropTail::packets(packets),
-            Capacity::Bytes(bytes) => DropTail::bytes(bytes),
-        };
-        DropTail { holds_service: true, ..queue }
+    /// The discipline that drops what does not fit.
+    pub const fn drop_tail(buffer: Capacity) -> Discipline {
+        Discipline::DropTail(drop_tail::Parameters { buffer })
     }
 }
 
-impl Queue for DropTail {
-    fn enqueue(&mut self, now: Time, packet: &Packet, in_service: Bytes) -> Option<(Time, Packet)> {
-        let (packets_held, bytes_held) = if self.holds_service { (1, in_service) } else { (0, Bytes::ZERO) };
-        let bytes = self.bytes + packet.len();
-        if self.waiting.len() as u64 + packets_held >= self.packets_max || bytes + bytes_held > self.bytes_max {
-            return Some((now, *packet));
-        }
-        self.bytes = bytes;
-        room::for_one_more(&mut self.waiting);
-        self.waiting.push_back((now, *packet));
-        None
-    }
-
-    fn dequeue(&mut self, _now: Time) -> Option<(Time, Packet)> {
-        let (entered, packet) = self.waiting.pop_front()?;
-        self.bytes -= packet.len();
-        Some((entered, packet))
-    }
-
-    fn bytes(&self) -> Bytes {
-        self.bytes
-    }
-
-    fn waited(&self, now: Time) -> u128 {
-        self.waiting.iter().map(|&(entered, _)| u128::from((now - entered).as_nanos())).sum()
-    }
+/// What a queue is given by the link that it is of.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// What it draws from.
+    pub rng: Rng,
+    /// How long the link takes for a full packet and the header packet behind it.
+    pub departure: Duration,
 }
 
 #[cfg(test)]

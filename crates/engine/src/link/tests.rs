@@ -4,12 +4,12 @@ use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
 use super::loss::List;
-use super::queue::{Capacity, DropTail};
+use super::queue::DropTail;
 use super::service::Constant;
 use super::*;
 use crate::graph::Graph;
 use crate::packet::{Body, Class, Endpoint};
-use crate::units::Rate;
+use crate::units::{Capacity, Rate};
 
 /// One byte a microsecond, so that with arrivals on whole microseconds many events coincide.
 const RATE: Rate = Rate::mbit(8);
@@ -41,10 +41,8 @@ fn packet(id: u64, len: u32) -> Packet {
 
 fn link(setup: &Setup) -> Link {
     let queue = match setup.limit {
-        Limit::Buffer(capacity) => DropTail::buffer(capacity),
-        Limit::Waiting(Capacity::Unlimited) => DropTail::unlimited(),
-        Limit::Waiting(Capacity::Packets(packets)) => DropTail::packets(packets),
-        Limit::Waiting(Capacity::Bytes(bytes)) => DropTail::bytes(bytes),
+        Limit::Buffer(capacity) => DropTail::holding_service(capacity),
+        Limit::Waiting(capacity) => DropTail::new(capacity),
     };
     let loss = Box::new(List::new(setup.lost.clone()));
     let mut link = Link::new(Box::new(queue), Box::new(Constant::new(RATE)), Some(loss), setup.propagation);
@@ -154,9 +152,13 @@ fn arrivals() -> impl Strategy<Value = Vec<(Time, Packet)>> {
 fn a_header_with_copies_on_the_line_is_lost_if_all_of_them_are_and_takes_their_time() {
     // The line carries headers 1 1 2 2 3 3, of which the 2nd, 3rd and 4th are lost, and then a user's packet once.
     let loss = Box::new(List::new(vec![2, 3, 4]));
-    let mut link =
-        Link::new(Box::new(DropTail::unlimited()), Box::new(Constant::new(RATE)), Some(loss), Duration::ZERO)
-            .with_header_copies(1);
+    let mut link = Link::new(
+        Box::new(DropTail::new(Capacity::Unlimited)),
+        Box::new(Constant::new(RATE)),
+        Some(loss),
+        Duration::ZERO,
+    )
+    .with_header_copies(1);
     let classes = [(1, Class::Header), (2, Class::Header), (3, Class::Header), (4, Class::User)];
     let arrivals = classes.map(|(id, class)| (Time::ZERO, Packet { class, ..packet(id, 52) }));
     let at = |bytes: u64| Time::ZERO + Duration::from_micros(bytes);

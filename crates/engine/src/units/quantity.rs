@@ -1,6 +1,6 @@
 //! Quantities as people write them: a decimal number and its unit, read without rounding.
 
-use super::{Bytes, Chance, Rate};
+use super::{Bytes, Capacity, Chance, Rate};
 use crate::time::Duration;
 
 /// What to say is expected where a rate is.
@@ -9,6 +9,8 @@ pub const RATE: &str = "a rate such as \"25Mbit/s\" or \"3kbit/s\"";
 pub const SIZE: &str = "a size such as \"8KB\" (8000 bytes), \"8760B\" or \"10KiB\"";
 /// What to say is expected where a span of time is.
 pub const SPAN: &str = "a time such as \"20ms\", \"500us\" or \"1000s\"";
+/// What to say is expected where a capacity is.
+pub const CAPACITY: &str = "\"unlimited\", a number of packets such as \"7 packets\", or a size such as \"10KB\"";
 /// What to say is expected where a probability is.
 pub const CHANCE: &str = "a probability such as \"1%\", 0.01 or 1e-7";
 
@@ -53,6 +55,14 @@ pub fn span(text: &str) -> Option<Duration> {
 /// A number of packets such as `7 packets`.
 pub fn packets(text: &str) -> Option<u64> {
     in_units(text, &[("packets", 1), ("packet", 1)])
+}
+
+/// A capacity: `unlimited`, a number of packets such as `7 packets`, or a size such as `10KB`.
+pub fn capacity(text: &str) -> Option<Capacity> {
+    if text == "unlimited" {
+        return Some(Capacity::Unlimited);
+    }
+    packets(text).map(Capacity::Packets).or_else(|| size(text).map(Capacity::Bytes))
 }
 
 /// A probability such as `1%` or `0.01`, the nearest that [`Chance`] can tell.
@@ -150,6 +160,14 @@ mod tests {
         assert_eq!(span("500us"), Some(Duration::from_micros(500)));
         assert_eq!(span("1.000000001s"), Some(Duration::from_nanos(1_000_000_001)));
         assert_eq!(packets("7 packets"), Some(7));
+    }
+
+    #[test]
+    fn a_capacity_is_a_number_of_packets_a_size_or_no_limit() {
+        assert_eq!(capacity("unlimited"), Some(Capacity::Unlimited));
+        assert_eq!(capacity("7 packets"), Some(Capacity::Packets(7)));
+        assert_eq!(capacity("10KB"), Some(Capacity::Bytes(Bytes::new(10_000))));
+        assert_eq!(capacity("7"), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration as Wall, Instant};
 use headend_engine::cable::{Cable, CableConfig};
 use headend_engine::link::queue::DropTail;
 use headend_engine::time::Duration;
-use headend_engine::units::Rate;
+use headend_engine::units::{Capacity, Rate};
 use headend_host::clock;
 use headend_host::device::{Change, Counters, Device};
 use headend_host::netns::{self, Namespace};
@@ -157,8 +157,8 @@ fn drive(tuns: Vec<Option<Tun>>, stop: Stop) -> Result<Driven, Error> {
         up: RATE,
         lan: RATE,
         delay: DELAY,
-        down_queue: DropTail::unlimited(),
-        up_queue: DropTail::unlimited(),
+        down_queue: DropTail::new(Capacity::Unlimited),
+        up_queue: DropTail::new(Capacity::Unlimited),
         ..CableConfig::papers()
     };
     let mut cable = Cable::new(config);

@@ -8,7 +8,7 @@ use headend_engine::link::Link;
 use headend_engine::link::loss::List;
 use headend_engine::link::queue::DropTail;
 use headend_engine::link::service::Constant;
-use headend_engine::units::Rate;
+use headend_engine::units::{Capacity, Rate};
 
 use super::*;
 
@@ -93,7 +93,7 @@ impl Outside for Script {
 /// A link of 8 Mbit/s and 10 ms from port 0 to port 1: a byte takes a microsecond.
 fn link(queue_packets: u64, lost: Vec<u64>) -> Graph<Link> {
     let loss = Box::new(List::new(lost));
-    let queue = Box::new(DropTail::packets(queue_packets));
+    let queue = Box::new(DropTail::new(Capacity::Packets(queue_packets)));
     let service = Box::new(Constant::new(Rate::mbit(8)));
     let mut link = Link::new(queue, service, Some(loss), Duration::from_millis(10));
     link.record_discards();

@@ -66,7 +66,7 @@ const CIRCUIT_FIELDS: &[Field] = &[
         "What differs from the personality. Segments are of `vmss` (of one packet, if each is in one), and buffers without \
          limit, whatever it says.",
     ),
-    field("queue", Kind::Queue, Is("100 packets"), "How much may wait to enter."),
+    field("queue", Kind::Capacity, Is("100 packets"), "How much may wait to enter."),
     field(
         "drops",
         Kind::Choice(|| vec!["tail", "early", "fair"]),

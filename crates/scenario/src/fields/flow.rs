@@ -210,7 +210,7 @@ const FLOW_FIELDS: &[Field] = &[
     field_of(
         MEDIA,
         "queue",
-        Kind::Queue,
+        Kind::Capacity,
         Is("100 packets"),
         "With `over = \"circuit\"`: how much may wait to leave. A frame that finds no room is skipped.",
     ),

@@ -73,7 +73,7 @@ const LINK_FIELDS: &[Field] = &[
     field_of(
         CABLE,
         "modem_buffer",
-        Kind::Queue,
+        Kind::Capacity,
         Is("unlimited"),
         "The modem's buffer towards the Ethernet; the packet in transmission is counted. What does not fit is dropped.",
     ),
@@ -119,7 +119,7 @@ const CHANNEL_FIELDS: &[Field] = &[
     field("rate", Kind::Rate, Required, "How fast packets are served."),
     field(
         "queue",
-        Kind::Queue,
+        Kind::Capacity,
         Is("unlimited"),
         "How much may wait before the channel; the packet in service is not counted.",
     ),

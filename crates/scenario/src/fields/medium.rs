@@ -1,7 +1,12 @@
 //! The tables of what a link does to packets: which are lost, how fast it serves, and what its queue drops.
 
+use std::sync::LazyLock;
+
+use headend_engine::link::queue::Discipline;
+
 use super::Absent::{Is, Required};
-use super::{CHANCE, Field, Kind, SECOND_NS, SIZE_BYTES_MAX, Shape, field, field_of};
+use super::part::of_family;
+use super::{CHANCE, Field, Kind, Shape, field, field_of};
 
 /// A loss that a single probability does not say.
 pub static LOSS: Shape = Shape { name: "loss", tag: Some("model"), fields: || LOSS_FIELDS };
@@ -39,75 +44,8 @@ const RATE_FIELDS: &[Field] = &[field(
 )];
 
 /// A queue that drops before it is full.
-pub static QUEUE: Shape = Shape { name: "queue", tag: Some("model"), fields: || QUEUE_FIELDS };
-const RED: &[&str] = &["red"];
-const HEADERS: &[&str] = &["header-drop"];
-const OCCUPANCY: &[&str] = &["occupancy-drop"];
-const QUEUE_FIELDS: &[Field] = &[
-    field(
-        "model",
-        Kind::Choice(|| vec!["drop-tail", "red", "header-drop", "occupancy-drop"]),
-        Required,
-        "`drop-tail`: what does not fit is dropped. `red`: random early detection (Floyd and Jacobson 1993). \
-         `header-drop`: the routers of TCP decoupling, which drop header packets first (section 2.2.7 of the thesis). \
-         `occupancy-drop`: the same by all bytes that wait (section 2.3.1).",
-    ),
-    field(
-        "buffer",
-        Kind::Queue,
-        Is("unlimited"),
-        "How much may wait at all; packets with `red`, bytes where headers drop.",
-    ),
-    field_of(
-        RED,
-        "counts",
-        Kind::Choice(|| vec!["packets", "bytes"]),
-        Is("packets"),
-        "What the queue's length is. With `bytes`, `min` and `max` are packets of 1500 bytes, and a smaller one counts less; the \
-         chance of a drop is the same for all lengths (RFC 7141).",
-    ),
-    field_of(
-        RED,
-        "min",
-        Kind::Count { min: 1, max: 1_000_000 },
-        Is("5"),
-        "From this average number of packets on some are dropped.",
-    ),
-    field_of(RED, "max", Kind::Count { min: 2, max: 1_000_000 }, Is("15"), "From this average on, all are."),
-    field_of(RED, "max_chance", CHANCE, Is("2%"), "Chance of a drop just below `max`."),
-    field_of(
-        RED,
-        "weight_bits",
-        Kind::Count { min: 0, max: 16 },
-        Is("9"),
-        "The average follows the queue with the weight 2^-`weight_bits` at each packet that has to wait.",
-    ),
-    field_of(
-        RED,
-        "departure",
-        Kind::Span { min: 1, max: SECOND_NS },
-        Is("1ms"),
-        "How long a packet takes to leave: so fast the average falls while the queue is empty.",
-    ),
-    field_of(
-        HEADERS,
-        "headers",
-        Kind::Count { min: 2, max: 1_000_000 },
-        Required,
-        "Header packets that may wait, HP_Th; from half as many on some are dropped.",
-    ),
-    field_of(
-        OCCUPANCY,
-        "threshold",
-        Kind::Size { min: 1, max: SIZE_BYTES_MAX },
-        Required,
-        "From this average of waiting bytes on some header packets are dropped, all of them when the `buffer` is full.",
-    ),
-    field_of(
-        &["header-drop", "occupancy-drop"],
-        "unmarked",
-        Kind::Choice(|| vec!["data", "header"]),
-        Is("data"),
-        "What a packet of no circuit counts as (section 3.8.4 of the thesis).",
-    ),
-];
+pub static QUEUE: Shape = Shape { name: "queue", tag: Some("model"), fields: || &QUEUE_FIELDS };
+static QUEUE_FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let names = Kind::Choice(|| Discipline::ALL.iter().map(|part| part.name).collect());
+    of_family(field("model", names, Required, ""), Discipline::ALL)
+});

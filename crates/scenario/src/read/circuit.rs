@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use headend_engine::circuit::carried::Method;
+use headend_engine::units::Capacity;
 
 use super::{Names, Reader, Section, medium};
 use crate::error::Problem;
 use crate::fields::SOCKET;
-use crate::model::{Circuit, Flow, Implementation, Node, NodeKind, QueueSpec, Socket, Tcp, TunnelDrops};
+use crate::model::{Circuit, Flow, Implementation, Node, NodeKind, Socket, Tcp, TunnelDrops};
 use crate::setting::Setting;
 
 /// Where a name leads that is not known.
@@ -32,7 +33,7 @@ fn circuit(
         let text = format!("a circuit joins two routers, and \"{}\" is `from` as well", nodes[to].name);
         section.wrong("to", section.place_of("to"), Problem::Contradiction(text));
     }
-    let queue = section.setting("queue").queue();
+    let queue = section.setting("queue").capacity();
     let carried = section.has("flows").then(|| listed("flows", section.setting("flows"), section, flows));
     let classes = classes(section, carried.as_deref(), flows);
     let tcp = reader.tcp(section);
@@ -175,19 +176,19 @@ fn weights(section: &Section<'_>, classes: usize) -> Vec<u32> {
     each.into_iter().map(|weight| u32::try_from(weight.count()).expect("the field's range fits 32 bits")).collect()
 }
 
-fn drops(section: &Section<'_>, queue: QueueSpec) -> TunnelDrops {
+fn drops(section: &Section<'_>, queue: Capacity) -> TunnelDrops {
     let drops = section.setting("drops").text();
     if drops == "tail" {
         return TunnelDrops::Tail;
     }
     let threshold = section.setting("threshold").count();
     match queue {
-        QueueSpec::Packets(packets) if threshold < packets => {}
-        QueueSpec::Packets(packets) => {
+        Capacity::Packets(packets) if threshold < packets => {}
+        Capacity::Packets(packets) => {
             let text = format!("is not below the {packets} packets that may wait");
             section.wrong("threshold", section.place_of("threshold"), Problem::Contradiction(text));
         }
-        QueueSpec::Unlimited | QueueSpec::Bytes(_) => {
+        Capacity::Unlimited | Capacity::Bytes(_) => {
             let text = format!("drops = \"{drops}\" counts packets: give their number, such as \"100 packets\"");
             section.wrong("queue", section.place_of("queue"), Problem::Contradiction(text));
         }

@@ -17,7 +17,7 @@ pub(super) fn media(section: &Section<'_>) -> Media {
         _ => Over::Circuit {
             vmss: section.setting("vmss").size(),
             gmb: section.has("gmb").then(|| section.setting("gmb").rate()),
-            queue: section.setting("queue").queue(),
+            queue: section.setting("queue").capacity(),
         },
     };
     if !matches!(over, Over::Circuit { .. }) {

@@ -4,34 +4,23 @@
 use std::collections::BTreeMap;
 
 use headend_engine::cable::docsis::{Docsis, Drawing};
-use headend_engine::cable::{Cable, CableConfig, Capacity};
+use headend_engine::cable::{Cable, CableConfig};
 use headend_engine::link::Link;
 use headend_engine::link::compression::Compression;
 use headend_engine::link::loss::{self, Bernoulli, Bit, GilbertElliott, List, Loss};
-use headend_engine::link::queue::{DropTail, HeaderDrop, Queue, Red};
+use headend_engine::link::queue::{DropTail, Site};
 use headend_engine::link::service::{self, Constant, Opportunities, Processing, Service};
 use headend_engine::rng::Rng;
 use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
 
-use headend_scenario::{
-    Direction, Discipline, DocsisChannel, HeaderCompression, LinkKind, LossSpec, QueueSpec, RateSpec, Scenario,
-};
+use headend_scenario::{Direction, DocsisChannel, HeaderCompression, LinkKind, LossSpec, RateSpec, Scenario};
 
 /// One direction of a plain link; its losses draw under `loss_name`.
 pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queue_name: &str) -> Link {
     let loss = loss(&direction.loss, seed, loss_name);
-    let rng = || Rng::named(seed, queue_name);
-    let queue: Box<dyn Queue> = match direction.queue {
-        Discipline::Tail(limit) => Box::new(queue(limit)),
-        Discipline::Red { counts, thresholds, packets_max } => {
-            Box::new(Red::new(thresholds, counts, packets_max, rng()))
-        }
-        Discipline::Headers { early, bytes_max, unmarked_is_header } => {
-            let departure = header_departure(&direction.rate);
-            Box::new(HeaderDrop::new(early, bytes_max, unmarked_is_header, departure, rng()))
-        }
-    };
+    let site = Site { rng: Rng::named(seed, queue_name), departure: header_departure(&direction.rate) };
+    let queue = direction.queue.build(site);
     let mut service = service(&direction.rate);
     if direction.processing > Duration::ZERO {
         let rng = Rng::named(seed, &format!("{queue_name}/processing"));
@@ -77,13 +66,9 @@ pub(super) fn cable(spec: &headend_scenario::Cable, seed: u64, name: &str) -> Ca
         delay: spec.delay,
         down_loss: loss(&spec.down.loss, seed, &format!("links/{name}/down/loss")),
         up_loss: loss(&spec.up.loss, seed, &format!("links/{name}/up/loss")),
-        modem_buffer: match spec.modem_buffer {
-            QueueSpec::Unlimited => Capacity::Unlimited,
-            QueueSpec::Packets(packets) => Capacity::Packets(packets),
-            QueueSpec::Bytes(bytes) => Capacity::Bytes(bytes),
-        },
-        down_queue: queue(spec.down.queue),
-        up_queue: queue(spec.up.queue),
+        modem_buffer: spec.modem_buffer,
+        down_queue: DropTail::new(spec.down.queue),
+        up_queue: DropTail::new(spec.up.queue),
     })
 }
 
@@ -114,14 +99,6 @@ pub(super) fn docsis(scenario: &Scenario, seed: u64, record_discards: bool) -> B
         (owner, docsis)
     });
     made.collect()
-}
-
-fn queue(spec: QueueSpec) -> DropTail {
-    match spec {
-        QueueSpec::Unlimited => DropTail::unlimited(),
-        QueueSpec::Packets(packets) => DropTail::packets(packets),
-        QueueSpec::Bytes(bytes) => DropTail::bytes(bytes),
-    }
 }
 
 fn loss(spec: &LossSpec, seed: u64, name: &str) -> Option<Box<dyn Loss>> {

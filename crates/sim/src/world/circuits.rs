@@ -5,13 +5,13 @@ use std::sync::Arc;
 use headend_engine::circuit::fair::Fair;
 use headend_engine::circuit::tunnel::{Class, Drops, Room, Schedule, Tunnel};
 use headend_engine::circuit::{Receiver, Sender, carried, control_personality};
-use headend_engine::link::queue::Thresholds;
+use headend_engine::link::queue::red::Thresholds;
 use headend_engine::packet::Endpoint;
 use headend_engine::rng::Rng;
 use headend_engine::tcp::connection::{Connection, PairedEnd};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Duration;
-use headend_engine::units::{Bytes, Chance};
+use headend_engine::units::{Bytes, Capacity, Chance};
 
 use super::build::clock_phase;
 use super::{Error, Instance, World};
@@ -21,7 +21,7 @@ use crate::host::Host;
 use crate::network::{Network, Piece, Topology};
 use crate::proxy::Proxy;
 use headend_scenario::results::CircuitRow;
-use headend_scenario::{Circuit, Implementation, QueueSpec, Scenario, TunnelDrops};
+use headend_scenario::{Circuit, Implementation, Scenario, TunnelDrops};
 
 /// Where a circuit's ends are: the first TCP of each.
 #[derive(Debug)]
@@ -89,16 +89,16 @@ fn edge_at(network: &mut Network<Host, Proxy>, node: usize) -> &mut Edge {
 }
 
 /// How much may wait, and how many packets.
-fn room(queue: QueueSpec) -> (Room, u64) {
+fn room(queue: Capacity) -> (Room, u64) {
     match queue {
-        QueueSpec::Unlimited => (Room::Bytes(Bytes::MAX), u64::MAX),
-        QueueSpec::Packets(packets) => (Room::Packets(packets), packets),
-        QueueSpec::Bytes(bytes) => (Room::Bytes(bytes), u64::MAX),
+        Capacity::Unlimited => (Room::Bytes(Bytes::MAX), u64::MAX),
+        Capacity::Packets(packets) => (Room::Packets(packets), packets),
+        Capacity::Bytes(bytes) => (Room::Bytes(bytes), u64::MAX),
     }
 }
 
 /// A tunnel queue of one class that drops what does not fit.
-pub(super) fn drop_tail(queue: QueueSpec) -> Tunnel {
+pub(super) fn drop_tail(queue: Capacity) -> Tunnel {
     Tunnel::drop_tail(room(queue).0)
 }
 

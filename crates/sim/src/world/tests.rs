@@ -11,17 +11,18 @@ mod sockets;
 #[path = "../../../scenario/src/pcapng/tshark.rs"]
 mod tshark;
 
+use headend_engine::link::queue::Discipline;
 use headend_engine::tcp::personality::{DelayedAck, Headers, Personality};
 use headend_engine::time::Duration;
-use headend_engine::units::{Chance, Rate};
+use headend_engine::units::{Capacity, Chance, Rate};
 
 use self::tshark::tshark;
 use super::*;
 use headend_scenario::results::FlowRow;
 use headend_scenario::results::trace::Traces;
 use headend_scenario::{
-    Channel, Direction, Discipline, Flow, FlowKind, HeaderCompression, Link as LinkSpec, LinkKind, LossSpec,
-    Node as NodeSpec, NodeKind, QueueSpec, RateSpec, Scenario, Sweep,
+    Channel, Direction, Flow, FlowKind, HeaderCompression, Link as LinkSpec, LinkKind, LossSpec, Node as NodeSpec,
+    NodeKind, RateSpec, Scenario, Sweep,
 };
 
 /// The paper's sender and receiver as ns has them: headers not counted, 6 packets of 1460 B as "8 KB".
@@ -43,7 +44,7 @@ fn direction(rate: Rate, delay_ms: u64, loss: LossSpec) -> Direction {
         rate: RateSpec::Constant(rate),
         processing: Duration::ZERO,
         delay: Duration::from_millis(delay_ms),
-        queue: Discipline::Tail(QueueSpec::Unlimited),
+        queue: Discipline::UNLIMITED,
         loss,
         header_compression: HeaderCompression::None,
         header_copies: 0,
@@ -129,13 +130,13 @@ fn three_megabytes_without_loss_take_exactly_what_ns_2_took() {
 fn the_cable_is_the_path_of_its_four_links() {
     let mut cable = paper(300_000, LossSpec::None);
     let of_links = flow(&cable);
-    let channel = |rate| Channel { rate, queue: QueueSpec::Unlimited, loss: LossSpec::None };
+    let channel = |rate| Channel { rate, queue: Capacity::Unlimited, loss: LossSpec::None };
     cable.nodes.remove(1);
     let kind = LinkKind::Cable(headend_scenario::Cable {
         down: channel(Rate::mbit(25)),
         up: channel(Rate::mbit(3)),
         delay: Duration::from_millis(10),
-        modem_buffer: QueueSpec::Unlimited,
+        modem_buffer: Capacity::Unlimited,
         lan: Rate::mbit(10),
     });
     cable.links = vec![LinkSpec { name: "cable".into(), between: [0, 1], one_way: false, kind }];

@@ -11,7 +11,7 @@ use crate::link::service::Constant;
 use crate::node::{Node, Port, Step};
 use crate::tcp::segment::{Flags, Options, Segment};
 use crate::time::{Duration, Time};
-use crate::units::Rate;
+use crate::units::{Capacity, Rate};
 
 const VMSS: u32 = 1_500;
 
@@ -103,7 +103,7 @@ proptest! {
         // A byte a microsecond.
         let service = Box::new(Constant::new(Rate::mbit(8)));
         let loss = Box::new(List::new(lost.clone()));
-        let mut link = Link::new(Box::new(DropTail::unlimited()), service, Some(loss), Duration::from_micros(micros))
+        let mut link = Link::new(Box::new(DropTail::new(Capacity::Unlimited)), service, Some(loss), Duration::from_micros(micros))
             .with_compression(Compression::new(true));
         for number in 0..200 {
             link.receive(Time::ZERO, Port(0), &header(number, 9));

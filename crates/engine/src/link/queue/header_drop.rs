@@ -1,15 +1,87 @@
 //! The router queue of TCP decoupling (thesis s2.2.7): one FIFO, from which header packets are dropped early and users'
 //! packets only when it is really full.
 
-use std::collections::VecDeque;
-
-use super::Queue;
 use super::red::{Law, Thresholds};
+use super::{Fifo, Queue, Site};
 use crate::packet::{Class, Packet};
+use crate::part::{Absent, Description, Field, Kind, Mistake, Part, Values, names};
 use crate::rng::Rng;
-use crate::room;
 use crate::time::{Duration, Time};
-use crate::units::{Bytes, Chance};
+use crate::units::{Bytes, Capacity, Chance};
+
+/// What such a queue is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Header packets that may wait, HP_Th; at least 2.
+    pub headers: u64,
+    /// Bytes that may wait at all.
+    pub bytes_max: Bytes,
+    /// Whether a packet of no circuit counts as a header.
+    pub unmarked_is_header: bool,
+}
+
+impl Part for Parameters {
+    const DESCRIPTION: Description = Description {
+        name: "header-drop",
+        doc: "The routers of TCP decoupling, which drop header packets first (section 2.2.7 of the thesis).",
+        fields: &[
+            Field {
+                name: "buffer",
+                kind: Kind::Capacity,
+                absent: Absent::Is("unlimited"),
+                doc: "How many bytes may wait.",
+            },
+            Field {
+                name: "headers",
+                kind: Kind::Count { min: 2, max: 1_000_000 },
+                absent: Absent::Required,
+                doc: "Header packets that may wait, HP_Th; from half as many on some are dropped.",
+            },
+            UNMARKED,
+        ],
+    };
+
+    fn read(values: &Values) -> Result<Parameters, Mistake> {
+        Ok(Parameters {
+            headers: values.count("headers"),
+            bytes_max: bytes_max(values)?,
+            unmarked_is_header: unmarked_is_header(values),
+        })
+    }
+}
+
+impl Parameters {
+    /// An empty queue.
+    pub fn build(&self, site: Site) -> Box<dyn Queue> {
+        let early = Early::Headers(self.headers);
+        Box::new(HeaderDrop::new(early, self.bytes_max, self.unmarked_is_header, site.departure, site.rng))
+    }
+}
+
+pub(super) const UNMARKED: Field = Field {
+    name: "unmarked",
+    kind: Kind::Choice(|| names(UNMARKED_AS)),
+    absent: Absent::Is("data"),
+    doc: "What a packet of no circuit counts as (section 3.8.4 of the thesis).",
+};
+
+const UNMARKED_AS: &[(&str, bool)] = &[("data", false), ("header", true)];
+
+pub(super) fn unmarked_is_header(values: &Values) -> bool {
+    values.choice("unmarked", UNMARKED_AS)
+}
+
+/// The field `buffer`, where bytes are counted.
+pub(super) fn bytes_max(values: &Values) -> Result<Bytes, Mistake> {
+    match values.capacity("buffer") {
+        Capacity::Unlimited => Ok(Bytes::MAX),
+        Capacity::Bytes(bytes) => Ok(bytes),
+        Capacity::Packets(_) => Err(Mistake {
+            field: "buffer",
+            text: "header packets and users' packets differ in length: give a size, such as \"222656B\"".to_owned(),
+        }),
+    }
+}
 
 /// What decides that a header packet is dropped before the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +103,7 @@ const MAX_CHANCE: Chance = Chance::from_raw(u64::MAX / 10);
 /// First in, first out; header packets are dropped first.
 #[derive(Debug)]
 pub struct HeaderDrop {
-    waiting: VecDeque<(Time, Packet)>,
-    bytes: Bytes,
+    waiting: Fifo,
     bytes_max: Bytes,
     headers: u64,
     early: Early,
@@ -59,8 +130,7 @@ impl HeaderDrop {
         assert!(0 < min && min < max, "header packets are dropped by chance before all are: {early:?}, {bytes_max}");
         let thresholds = Thresholds { min, max, max_chance: MAX_CHANCE, weight_bits: WEIGHT_BITS, departure };
         HeaderDrop {
-            waiting: VecDeque::new(),
-            bytes: Bytes::ZERO,
+            waiting: Fifo::default(),
             bytes_max,
             headers: 0,
             early,
@@ -81,7 +151,7 @@ impl HeaderDrop {
     fn counted(&self) -> u64 {
         match self.early {
             Early::Headers(_) => self.headers,
-            Early::Occupancy(_) => self.bytes.get(),
+            Early::Occupancy(_) => self.waiting.bytes().get(),
         }
     }
 }
@@ -90,22 +160,19 @@ impl Queue for HeaderDrop {
     fn enqueue(&mut self, now: Time, packet: &Packet, _in_service: Bytes) -> Option<(Time, Packet)> {
         let is_header = self.is_header(packet);
         let counted = self.counted();
-        let bytes = self.bytes + packet.len();
+        let bytes = self.waiting.bytes() + packet.len();
         let over = matches!(self.early, Early::Headers(threshold) if counted >= threshold);
         if is_header && (self.law.strikes(now, counted) || over) || bytes > self.bytes_max {
             return Some((now, *packet));
         }
-        self.bytes = bytes;
         self.headers += u64::from(is_header);
-        room::for_one_more(&mut self.waiting);
-        self.waiting.push_back((now, *packet));
+        self.waiting.push(now, packet);
         None
     }
 
     fn dequeue(&mut self, now: Time) -> Option<(Time, Packet)> {
-        let (entered, packet) = self.waiting.pop_front()?;
         let counted = self.counted();
-        self.bytes -= packet.len();
+        let (entered, packet) = self.waiting.pop()?;
         self.headers -= u64::from(self.is_header(&packet));
         // Users' packets may wait on: those with a guarantee have no headers.
         if counted > 0 && self.counted() == 0 {
@@ -115,11 +182,11 @@ impl Queue for HeaderDrop {
     }
 
     fn bytes(&self) -> Bytes {
-        self.bytes
+        self.waiting.bytes()
     }
 
     fn waited(&self, now: Time) -> u128 {
-        self.waiting.iter().map(|&(entered, _)| u128::from((now - entered).as_nanos())).sum()
+        self.waiting.waited(now)
     }
 }
 
@@ -220,8 +287,7 @@ mod tests {
         let turns = |queue: &mut HeaderDrop| {
             let passed = taken(queue, &header, 1);
             if passed == 1 {
-                queue.waiting.pop_back();
-                queue.bytes -= header.len();
+                queue.waiting.take_back();
                 queue.headers -= 1;
             }
             passed

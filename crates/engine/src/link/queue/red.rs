@@ -1,14 +1,115 @@
 //! Random early detection (Floyd and Jacobson 1993): packets are dropped before the queue is full, by chance, the longer
 //! the queue has been on average the more often.
 
-use std::collections::VecDeque;
-
-use super::Queue;
+use super::{Fifo, Queue, Site};
 use crate::packet::Packet;
+use crate::part::{Absent, Description, Field, Kind, Mistake, Part, Values, names};
 use crate::rng::Rng;
-use crate::room;
 use crate::time::{Duration, Time};
-use crate::units::{Bytes, Chance};
+use crate::units::{Bytes, Capacity, Chance};
+
+/// What a queue with random early detection is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// What its length is.
+    pub counts: Counts,
+    /// When packets are dropped early, in what it counts.
+    pub thresholds: Thresholds,
+    /// Packets that may wait at all.
+    pub packets_max: u64,
+}
+
+const COUNTS: &[(&str, Counts)] = &[("packets", Counts::Packets), ("bytes", Counts::Bytes)];
+
+/// Bytes of a packet of `min` and `max` where bytes are counted.
+const FULL_PACKET: u64 = 1_500;
+
+impl Part for Parameters {
+    const DESCRIPTION: Description = Description {
+        name: "red",
+        doc: "Random early detection (Floyd and Jacobson 1993).",
+        fields: &[
+            Field {
+                name: "buffer",
+                kind: Kind::Capacity,
+                absent: Absent::Is("unlimited"),
+                doc: "How many packets may wait.",
+            },
+            Field {
+                name: "counts",
+                kind: Kind::Choice(|| names(COUNTS)),
+                absent: Absent::Is("packets"),
+                doc: "What the queue's length is. With `bytes`, `min` and `max` are packets of 1500 bytes, and a smaller one \
+                      counts less; the chance of a drop is the same for all lengths (RFC 7141).",
+            },
+            Field {
+                name: "min",
+                kind: Kind::Count { min: 1, max: 1_000_000 },
+                absent: Absent::Is("5"),
+                doc: "From this average number of packets on some are dropped.",
+            },
+            Field {
+                name: "max",
+                kind: Kind::Count { min: 2, max: 1_000_000 },
+                absent: Absent::Is("15"),
+                doc: "From this average on, all are.",
+            },
+            Field {
+                name: "max_chance",
+                kind: Kind::Chance,
+                absent: Absent::Is("2%"),
+                doc: "Chance of a drop just below `max`.",
+            },
+            Field {
+                name: "weight_bits",
+                kind: Kind::Count { min: 0, max: 16 },
+                absent: Absent::Is("9"),
+                doc: "The average follows the queue with the weight 2^-`weight_bits` at each packet that has to wait.",
+            },
+            Field {
+                name: "departure",
+                kind: Kind::Span { min: 1, max: 1_000_000_000 },
+                absent: Absent::Is("1ms"),
+                doc: "How long a packet takes to leave: so fast the average falls while the queue is empty.",
+            },
+        ],
+    };
+
+    fn read(values: &Values) -> Result<Parameters, Mistake> {
+        let counts = values.choice("counts", COUNTS);
+        let each = match counts {
+            Counts::Packets => 1,
+            Counts::Bytes => FULL_PACKET,
+        };
+        let (min, max) = (values.count("min"), values.count("max"));
+        if min >= max {
+            return Err(Mistake { field: "min", text: format!("is not below max = {max}") });
+        }
+        let packets_max = match values.capacity("buffer") {
+            Capacity::Unlimited => u64::MAX,
+            Capacity::Packets(packets) => packets,
+            Capacity::Bytes(_) => {
+                let text = "model = \"red\" counts packets: give their number, such as \"50 packets\"".to_owned();
+                return Err(Mistake { field: "buffer", text });
+            }
+        };
+        let thresholds = Thresholds {
+            min: min * each,
+            max: max * each,
+            max_chance: values.chance("max_chance"),
+            weight_bits: u32::try_from(values.count("weight_bits")).expect("the field's range fits 32 bits"),
+            departure: values.span("departure"),
+        };
+        Ok(Parameters { counts, thresholds, packets_max })
+    }
+}
+
+impl Parameters {
+    /// An empty queue.
+    pub fn build(&self, site: Site) -> Box<dyn Queue> {
+        Box::new(Red::new(self.thresholds, self.counts, self.packets_max, site.rng))
+    }
+}
 
 /// Fixed point of the average: 2^-16 of a packet or byte.
 const AVERAGE_BITS: u32 = 16;
@@ -138,8 +239,7 @@ pub enum Counts {
 /// First in, first out, with random early detection.
 #[derive(Debug)]
 pub struct Red {
-    waiting: VecDeque<(Time, Packet)>,
-    bytes: Bytes,
+    waiting: Fifo,
     packets_max: u64,
     counts: Counts,
     law: Law,
@@ -152,41 +252,38 @@ impl Red {
     /// If `min` is not below `max`.
     pub fn new(thresholds: Thresholds, counts: Counts, packets_max: u64, rng: Rng) -> Red {
         assert!(thresholds.min < thresholds.max, "between the thresholds there is a slope: {thresholds:?}");
-        Red { waiting: VecDeque::new(), bytes: Bytes::ZERO, packets_max, counts, law: Law::new(thresholds, rng) }
+        Red { waiting: Fifo::default(), packets_max, counts, law: Law::new(thresholds, rng) }
     }
 }
 
 impl Queue for Red {
     fn enqueue(&mut self, now: Time, packet: &Packet, _in_service: Bytes) -> Option<(Time, Packet)> {
-        let packets = self.waiting.len() as u64;
+        let packets = self.waiting.packets();
         let length = match self.counts {
             Counts::Packets => packets,
-            Counts::Bytes => self.bytes.get(),
+            Counts::Bytes => self.waiting.bytes().get(),
         };
         if self.law.strikes(now, length) || packets >= self.packets_max {
             return Some((now, *packet));
         }
-        self.bytes += packet.len();
-        room::for_one_more(&mut self.waiting);
-        self.waiting.push_back((now, *packet));
+        self.waiting.push(now, packet);
         None
     }
 
     fn dequeue(&mut self, now: Time) -> Option<(Time, Packet)> {
-        let (entered, packet) = self.waiting.pop_front()?;
-        self.bytes -= packet.len();
-        if self.waiting.is_empty() {
+        let (entered, packet) = self.waiting.pop()?;
+        if self.waiting.packets() == 0 {
             self.law.emptied(now);
         }
         Some((entered, packet))
     }
 
     fn bytes(&self) -> Bytes {
-        self.bytes
+        self.waiting.bytes()
     }
 
     fn waited(&self, now: Time) -> u128 {
-        self.waiting.iter().map(|&(entered, _)| u128::from((now - entered).as_nanos())).sum()
+        self.waiting.waited(now)
     }
 }
 

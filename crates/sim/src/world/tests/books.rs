@@ -4,6 +4,7 @@ use headend_engine::link::Link;
 use headend_engine::link::queue::{DropTail, Queue};
 use headend_engine::link::service::Constant;
 use headend_engine::packet::Packet;
+use headend_engine::units::Capacity;
 
 use super::*;
 use crate::network::{Piece, Place};
@@ -53,7 +54,7 @@ impl Queue for Cheating {
 fn run_with(cheat: Cheat) -> u64 {
     let mut world = World::build(&paper(300_000, LossSpec::None), 0, false).unwrap();
     let Place::Plain([down, _]) = world.network.links[1].place else { panic!("the Ethernet is a plain link") };
-    let queue = Cheating { honest: DropTail::unlimited(), cheat, taken: 0 };
+    let queue = Cheating { honest: DropTail::new(Capacity::Unlimited), cheat, taken: 0 };
     let service = Box::new(Constant::new(Rate::mbit(10)));
     *world.network.graph.node_mut(down) = Piece::Link(Link::new(Box::new(queue), service, None, Duration::ZERO));
     let (outcome, _) = world.run(0, &|| false).unwrap();

@@ -1,0 +1,58 @@
+//! The router queue of TCP decoupling for circuits whose VMSS nobody knows (thesis s2.3.1, the last alternative): header
+//! packets are dropped by all bytes that wait.
+
+use super::header_drop::{Early, HeaderDrop, UNMARKED, bytes_max, unmarked_is_header};
+use super::{Queue, Site};
+use crate::part::{Absent, Description, Field, Kind, Mistake, Part, SIZE_BYTES_MAX, Values};
+use crate::units::Bytes;
+
+/// What such a queue is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// From this average of waiting bytes on header packets are dropped by chance.
+    pub threshold: Bytes,
+    /// Bytes that may wait at all; more than the threshold.
+    pub bytes_max: Bytes,
+    /// Whether a packet of no circuit counts as a header.
+    pub unmarked_is_header: bool,
+}
+
+impl Part for Parameters {
+    const DESCRIPTION: Description = Description {
+        name: "occupancy-drop",
+        doc: "As `header-drop`, by all bytes that wait (section 2.3.1 of the thesis).",
+        fields: &[
+            Field {
+                name: "buffer",
+                kind: Kind::Capacity,
+                absent: Absent::Is("unlimited"),
+                doc: "How many bytes may wait: a size, larger than the `threshold`.",
+            },
+            Field {
+                name: "threshold",
+                kind: Kind::Size { min: 1, max: SIZE_BYTES_MAX },
+                absent: Absent::Required,
+                doc: "From this average of waiting bytes on some header packets are dropped, all of them when the `buffer` \
+                      is full.",
+            },
+            UNMARKED,
+        ],
+    };
+
+    fn read(values: &Values) -> Result<Parameters, Mistake> {
+        let (threshold, bytes_max) = (values.size("threshold"), bytes_max(values)?);
+        if bytes_max == Bytes::MAX || threshold >= bytes_max {
+            let text = format!("a buffer in bytes, more than the threshold of {threshold}, is what all are dropped at");
+            return Err(Mistake { field: "buffer", text });
+        }
+        Ok(Parameters { threshold, bytes_max, unmarked_is_header: unmarked_is_header(values) })
+    }
+}
+
+impl Parameters {
+    /// An empty queue.
+    pub fn build(&self, site: Site) -> Box<dyn Queue> {
+        let early = Early::Occupancy(self.threshold);
+        Box::new(HeaderDrop::new(early, self.bytes_max, self.unmarked_is_header, site.departure, site.rng))
+    }
+}
