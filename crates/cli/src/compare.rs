@@ -27,7 +27,7 @@ use crate::{meta, signals};
     headend compare scenarios/lab/10mbit-40ms.toml --together 4 --format csv > grid.csv\n\n\
     Differences are the simulator's value less the kernel's, in per cent of the kernel's. Both use the same seeds, so the\n\
     links lose packets with the same numbers.\n\
-    Exit codes: 0; 2 for a wrong request; 1 for a failure; 130 for an interruption (Ctrl-C).")]
+    Exit codes: 0; 3 if the machine did not keep up in some of the runs; 2 for a wrong request; 1 for a failure; 130 for an interruption (Ctrl-C).")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     request: Request,
@@ -80,7 +80,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let printed = print(arguments.format, &points, &comparison);
     lab::warn_of_strain(&comparison.health);
-    printed
+    printed?;
+    arguments.pace.judge(&comparison.health)
 }
 
 fn compare(points: &[Point], stop: &AtomicBool, pace: &Pace) -> Result<Comparison, Failure> {

@@ -38,7 +38,7 @@ use meter::{Meter, Sample};
     headend emulate scenarios/dumbbell.toml --between right=one left=other --duration 60s --format json\n  \
     headend emulate scenarios/handover.toml --interfaces eth1 eth2 --pcap captures\n\n\
     The scenario's flows are not run: whatever the two sides send is what crosses.\n\
-    Exit codes: 0, after Ctrl-C as well; 2 for a wrong request; 1 for a failure."
+    Exit codes: 0, after Ctrl-C as well; 3 if the machine did not keep up; 2 for a wrong request; 1 for a failure."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -87,6 +87,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,
 
+    /// Exit with 0 also if the machine did not keep up
+    #[arg(long)]
+    accept_late: bool,
+
     /// Bytes of a packet that a record keeps
     #[arg(long, value_name = "BYTES", default_value_t = 65_535, requires = "pcap")]
     snap_len: u32,
@@ -115,7 +119,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Ends { gates, attachments, sides } = ends::open(arguments, &network)?;
     let stop = Stop::new()?;
     let devices = Devices::new(gates, stop.clone());
-    let mut reactor = Reactor::new(network, attachments, Limits::for_mtu(arguments.mtu + ends::FRAME_BYTES));
+    let limits = Limits::new(arguments.mtu + ends::FRAME_BYTES, point.scenario.shortest_delay());
+    let mut reactor = Reactor::new(network, attachments, limits);
     let writer = match &arguments.pcap {
         Some(folder) => {
             let (recorder, writer) = Recorder::start(folder, &sides, arguments.snap_len, devices.clock())?;
@@ -124,7 +129,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         None => None,
     };
-    let mut meter = Meter::new(arguments.format, reactor.node());
+    let mut meter = Meter::new(arguments.format, limits.late, reactor.node());
     meter.start(&sides)?;
 
     let (sender, samples) = mpsc::channel();
@@ -141,7 +146,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let summed_up = printed.and_then(|()| meter.summary(unwritten));
     driven?;
     recorded?;
-    summed_up
+    summed_up?;
+    if meter.kept_up() || arguments.accept_late {
+        return Ok(());
+    }
+    let text = "exit code 3: the machine did not keep up, so these results are not to be relied on (--accept-late takes \
+                them all the same)";
+    Err(Failure::Unreliable(text.to_owned()))
 }
 
 /// The reactor's thread: until it is stopped, or fails.

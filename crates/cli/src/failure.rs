@@ -15,6 +15,8 @@ pub(crate) enum Failure {
     Wrong(String),
     /// The request was right, and something else failed: exit code 1.
     Failed(String),
+    /// The results are there and are not to be relied on: exit code 3.
+    Unreliable(String),
     /// Ctrl-C: exit code 130, as from a shell.
     Interrupted(String),
     /// Whoever read the output has enough: no failure at all.
@@ -29,7 +31,9 @@ impl Failure {
 
     pub(crate) fn message(&self) -> Option<&str> {
         match self {
-            Failure::Wrong(text) | Failure::Failed(text) | Failure::Interrupted(text) => Some(text),
+            Failure::Wrong(text) | Failure::Failed(text) | Failure::Unreliable(text) | Failure::Interrupted(text) => {
+                Some(text)
+            }
             Failure::NoReader => None,
         }
     }
@@ -38,6 +42,7 @@ impl Failure {
         match self {
             Failure::Wrong(_) => ExitCode::from(2),
             Failure::Failed(_) => ExitCode::from(1),
+            Failure::Unreliable(_) => ExitCode::from(3),
             Failure::Interrupted(_) => ExitCode::from(130),
             Failure::NoReader => ExitCode::SUCCESS,
         }

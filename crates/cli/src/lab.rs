@@ -46,7 +46,7 @@ pub(crate) use run::{Health, Ran};
     headend lab scenarios/hfc.toml --set nodes.*.personality=linux --runs 3 --out results/lab\n  \
     headend lab clean\n\n\
     A host does what the kernel can do of its personality; what it cannot is said on stderr.\n\
-    Exit codes: 0; 2 for a wrong request; 1 for a failure; 130 for an interruption (Ctrl-C)."
+    Exit codes: 0; 3 if the machine did not keep up in some of the runs; 2 for a wrong request; 1 for a failure; 130 for an interruption (Ctrl-C)."
 )]
 pub(crate) struct Lab {
     #[command(flatten)]
@@ -82,6 +82,10 @@ pub(crate) struct Pace {
     /// Show no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
+
+    /// Exit with 0 also if the machine did not keep up in some of the runs
+    #[arg(long)]
+    pub(crate) accept_late: bool,
 }
 
 /// `headend lab FILE` or `headend lab clean`.
@@ -172,7 +176,8 @@ fn measure(lab: &Lab) -> Result<(), Failure> {
     if lab.format == ResultsFormat::Table {
         tell_of_proxies(&relayed);
     }
-    printed
+    printed?;
+    lab.pace.judge(&health)
 }
 
 /// Whether the machine kept up in each run, and what its proxies have counted.
@@ -369,6 +374,20 @@ pub(crate) fn health_of(health: &[Health]) -> serde_json::Value {
         })
     };
     health.iter().map(one).collect()
+}
+
+impl Pace {
+    /// Fails if there are runs that are not to be relied on, unless they are accepted.
+    pub(crate) fn judge(&self, health: &[Health]) -> Result<(), Failure> {
+        let unreliable = health.iter().filter(|health| !health.kept_up()).count();
+        if unreliable == 0 || self.accept_late {
+            return Ok(());
+        }
+        Err(Failure::Unreliable(format!(
+            "exit code 3: {unreliable} of {} runs are not to be relied on (--accept-late takes them all the same)",
+            health.len()
+        )))
+    }
 }
 
 /// Says which runs are not to be relied on.

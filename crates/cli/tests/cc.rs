@@ -349,7 +349,7 @@ fn a_lab_s_hosts_have_a_fast_of_their_own_that_leaves_with_the_lab_however_that_
     std::fs::write(&file, SCENARIO).expect("it is written");
     let lab = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headend"));
-        command.args(["lab", "--quiet", "--format", "json"]).arg(&file);
+        command.args(["lab", "--quiet", "--accept-late", "--format", "json"]).arg(&file);
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().expect("it runs")
     };
     let mut killed = lab();

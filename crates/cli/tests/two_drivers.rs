@@ -10,7 +10,7 @@ use std::sync::Arc;
 use headend_engine::node::Port;
 use headend_engine::time::{Duration, Time};
 use headend_host::Error;
-use headend_host::reactor::{Addresses, Attachment, Destination, Limits, Outside, Reactor, Woken};
+use headend_host::reactor::{Addresses, Attachment, Destination, Limits, Outside, Reactor, Received, Woken};
 use headend_scenario::Scenario;
 use headend_scenario::results::RunOutcome;
 use headend_sim::network::{Network, Nobody};
@@ -169,13 +169,13 @@ impl Outside for Replay {
         Ok(if self.now >= self.end { Woken::Stop } else { Woken::Up })
     }
 
-    fn read(&mut self, port: Port, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
+    fn read(&mut self, port: Port, buffer: &mut [u8]) -> Result<Option<Received>, Error> {
         if !self.sent.front().is_some_and(|&(time, at, _)| time <= self.now && at == port) {
             return Ok(None);
         }
         let (_, _, bytes) = self.sent.pop_front().expect("just seen");
         buffer[..bytes.len()].copy_from_slice(&bytes);
-        Ok(Some(bytes.len()))
+        Ok(Some(Received { len: bytes.len(), waited: None }))
     }
 
     fn write(&mut self, port: Port, packet: &[u8]) -> Result<bool, Error> {
@@ -199,7 +199,7 @@ fn reactor(scenario: &Scenario, sent: Vec<Passed>, end: Time) -> (Network<Nobody
         Some(Attachment { node: node as u16, to: Destination::Of(Arc::new(addresses)) })
     };
     let attachments = hosts.iter().map(attachment).collect();
-    let mut reactor = Reactor::new(network, attachments, Limits::for_mtu(1_500));
+    let mut reactor = Reactor::new(network, attachments, Limits::new(1_500, Duration::ZERO));
     let mut replay = Replay { now: Time::ZERO, end, sent: sent.into(), received: Vec::new() };
     let mut is_strained = false;
     let mut look = |_: &mut Network<Nobody>, report: &headend_host::reactor::Report| {

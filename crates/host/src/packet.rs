@@ -1,11 +1,13 @@
-//! Interfaces of the machine as they are, by packet sockets (packet(7)): each `read` takes a whole Ethernet frame that
-//! came in, each `write` sends one.
+//! Interfaces of the machine as they are, by packet sockets (packet(7)): each frame that came in is taken whole, with the
+//! time at which the kernel saw it, and each `write` sends one.
 
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use headend_engine::time::Duration;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::device::Device;
 use crate::error::{During, Error};
@@ -77,6 +79,43 @@ impl Interface {
     }
 }
 
+impl Interface {
+    /// Takes a frame that came in; its length, and how long ago it came, as the kernel has noted it.
+    ///
+    /// # Errors
+    /// That of recvmsg(2); `WouldBlock` if there is no frame now.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
+        let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        let mut control = [0_u64; CONTROL_WORDS];
+        // SAFETY: all zeros are a value of this structure of integers and pointers.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control);
+        // SAFETY: the kernel writes no more than the lengths given to `buffer` and `control`, which outlive the call.
+        let len = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, 0) };
+        let Ok(len) = usize::try_from(len) else { return Err(io::Error::last_os_error()) };
+        // SAFETY: `message` was filled by the kernel, and what it points to is still here.
+        let first = unsafe { libc::CMSG_FIRSTHDR(&raw const message).as_ref() };
+        let stamp = first
+            .filter(|header| (header.cmsg_level, header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS))
+            // SAFETY: a message of this type holds a `timespec`; the buffer is aligned for nothing, so it is copied.
+            .map(|header| unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() });
+        let waited = stamp.map(|stamp| {
+            let now = clock_gettime(ClockId::Realtime);
+            let ns = |seconds: i64, nanos: i64| seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
+            let waited = ns(now.tv_sec, now.tv_nsec).saturating_sub(ns(stamp.tv_sec, stamp.tv_nsec));
+            // Negative if the clock was set meanwhile.
+            Duration::from_nanos(u64::try_from(waited).unwrap_or(0))
+        });
+        Ok((len, waited))
+    }
+}
+
+/// Room for a header of a control message and a `timespec`.
+const CONTROL_WORDS: usize = 8;
+
 impl AsFd for Interface {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -91,6 +130,7 @@ fn open(device: &Device) -> io::Result<OwnedFd> {
     // What we and others send there is not what comes in.
     set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)?;
     set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &BUFFER_BYTES)?;
+    set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
     // SAFETY: all zeros are a value of this structure of integers and arrays.
     let mut membership: libc::packet_mreq = unsafe { mem::zeroed() };
     membership.mr_ifindex = index;

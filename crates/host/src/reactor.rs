@@ -3,7 +3,8 @@
 //! A packet read from a device becomes a packet of the engine, and its bytes stay in a buffer that its `id` names. The
 //! engine's deadlines become wake-ups. Between two wake-ups the engine's time does not stand still: each deadline is
 //! settled at its own time, in order, however late the machine was, so a late wake-up delays what it delivers and
-//! distorts nothing else. A packet from outside arrives when it is read.
+//! distorts nothing else. A packet from outside arrives when it is read; how long it had waited for that is counted as
+//! lateness of its delivery.
 //!
 //! A world in virtual time and this reactor under a clock of its own making do the same, packet by packet.
 
@@ -30,10 +31,16 @@ pub use report::{Lateness, Limits, PortCounts, Report, Strain};
 /// Packets read from a device before the others have their turn.
 const BATCH: usize = 64;
 
-/// The reactor wakes after so long at the latest, though nothing be due: a pause of the machine is seen by the wake-up
-/// that comes too late, and the packets that waited unread meanwhile are not taken for punctual ones. Twenty wake-ups a
-/// second are a thousandth of a core.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The reactor wakes after so long at the latest, though nothing be due, while packets pass: a pause of the machine shows
+/// in a wake-up that comes too late, and is charged to the packets that waited unread meanwhile. A pause that falls
+/// between two looks is not seen: this is the floor of what the reactor knows of itself.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// The same while none pass, which costs a thousandth of a core.
+const LOOK_EVERY_IDLE: Duration = Duration::from_millis(20);
+/// It is idle so long after the last packet.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
+/// A wait that took no longer than this did not sleep: it found packets that were there before.
+const LOOK_COST_MAX: Duration = Duration::from_micros(20);
 
 /// The surroundings of a reactor: a clock, and a device at each of the node's ports that has one.
 pub trait Outside {
@@ -44,8 +51,8 @@ pub trait Outside {
     /// wait if `until` has passed, but looks.
     fn wait(&mut self, until: Option<Time>, packets: bool) -> Result<Woken, Error>;
 
-    /// Reads a packet from the device at `port` into `buffer` and returns its length; `None` if there is none now.
-    fn read(&mut self, port: Port, buffer: &mut [u8]) -> Result<Option<usize>, Error>;
+    /// Reads a packet from the device at `port` into `buffer`; `None` if there is none now.
+    fn read(&mut self, port: Port, buffer: &mut [u8]) -> Result<Option<Received>, Error>;
 
     /// Gives a packet to the device at `port`; false if it would not take it.
     fn write(&mut self, port: Port, packet: &[u8]) -> Result<bool, Error>;
@@ -57,6 +64,15 @@ pub trait Outside {
 
     /// Packets that devices have dropped so far because nobody read them in time.
     fn dropped(&mut self) -> Result<u64, Error>;
+}
+
+/// A packet that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Its length, frame included.
+    pub len: usize,
+    /// How long it had been waiting to be read, from a device that says so.
+    pub waited: Option<Duration>,
 }
 
 /// Why a wait ended.
@@ -74,6 +90,15 @@ pub trait Tap: Send {
     fn packet(&mut self, time: Time, port: Port, inward: bool, bytes: &[u8]);
 }
 
+/// The last times at which a device had no packet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Empty {
+    /// It was read and had none.
+    seen: Time,
+    /// A wait lasted until then, which a packet would have ended.
+    inferred: Time,
+}
+
 /// Runs a node against the clock.
 pub struct Reactor<N> {
     node: N,
@@ -85,6 +110,10 @@ pub struct Reactor<N> {
     now: Time,
     /// The time at which the node wants to be polled.
     wake: Option<Time>,
+    /// By port: when the device had no packet.
+    empty: Vec<Empty>,
+    /// When a packet was last read.
+    last_read: Option<Time>,
     books: report::Books,
 }
 
@@ -95,6 +124,8 @@ impl<N: Node> Reactor<N> {
             node,
             buffers: Buffers::new(limits.packet_bytes_max, limits.buffers_max),
             books: report::Books::new(attachments.len(), limits),
+            empty: vec![Empty::default(); attachments.len()],
+            last_read: None,
             attachments,
             tap: None,
             now: Time::ZERO,
@@ -149,16 +180,24 @@ impl<N: Node> Reactor<N> {
     ) -> Result<(), Error> {
         let start = outside.now();
         let mut next_report = start + interval;
-        let mut next_look = start + LOOK_EVERY;
+        let mut next_look = start + LOOK_EVERY_IDLE;
+        self.empty.fill(Empty { seen: start, inferred: start });
         loop {
             let until = earlier(self.wake, Some(next_report.min(next_look)));
-            let woken = outside.wait(until, self.has_room())?;
+            let before = outside.now();
+            let watches = self.has_room();
+            let woken = outside.wait(until, watches)?;
             let now = outside.now();
-            if let Some(due) = until.filter(|&due| due <= now) {
-                // What was due before it all began is not late yet.
-                self.books.woke(now.since(due.max(start)));
+            // What was due before it all began is not late yet.
+            let late = until.filter(|&due| due <= now).map(|due| now.since(due.max(start)));
+            if let Some(late) = late {
+                self.books.woke(late);
             }
-            next_look = now + LOOK_EVERY;
+            if watches && now.since(before) > LOOK_COST_MAX {
+                self.was_asleep(before, now, late.unwrap_or_default());
+            }
+            let idle = self.last_read.is_none_or(|last| now.since(last) > IDLE_AFTER);
+            next_look = now + if idle { LOOK_EVERY_IDLE } else { LOOK_EVERY };
             // What is due before now leaves first; at this very instant, arrivals come before anything else.
             self.advance_before(now, outside)?;
             if woken != Woken::Stop {
@@ -175,6 +214,15 @@ impl<N: Node> Reactor<N> {
                 }
                 next_report = next_report.max(now) + interval;
             }
+        }
+    }
+
+    /// Notes that no device had packets while the wait lasted, from `before` on: the first would have ended it. Its end at
+    /// `now` came `late`, and packets may have come from then on.
+    fn was_asleep(&mut self, before: Time, now: Time, late: Duration) {
+        let ended = Time::from_nanos(now.as_nanos().saturating_sub(late.as_nanos())).max(before);
+        for empty in &mut self.empty {
+            empty.inferred = ended.max(empty.inferred);
         }
     }
 
@@ -200,11 +248,21 @@ impl<N: Node> Reactor<N> {
             return Ok(false);
         }
         let (id, buffer) = self.buffers.take();
-        let Some(len) = outside.read(port, buffer)? else {
+        let received = outside.read(port, buffer)?;
+        let arrived = outside.now();
+        let empty = &mut self.empty[usize::from(port.0)];
+        let Some(Received { len, waited }) = received else {
+            *empty = Empty { seen: arrived, inferred: arrived };
             self.buffers.put_back(id);
             return Ok(false);
         };
-        let arrived = outside.now();
+        let unread = match waited {
+            // The clock that the device goes by may have been set.
+            Some(waited) => waited.min(arrived.since(empty.seen)),
+            // It is taken to have come as early as it can have.
+            None => arrived.since(empty.inferred),
+        };
+        self.last_read = Some(arrived);
         let header = outside.header_bytes();
         if self.buffers.is_cut_off(len) {
             self.books.oversize();
@@ -238,7 +296,7 @@ impl<N: Node> Reactor<N> {
             class: Class::default(),
             body: Body::Opaque,
         };
-        self.buffers.set_len(id, len);
+        self.buffers.fill(id, len, unread);
         self.advance_before(arrived, outside)?;
         self.now = self.now.max(arrived);
         self.node.receive(self.now, port, &packet);
@@ -271,7 +329,7 @@ impl<N: Node> Reactor<N> {
     }
 
     fn deliver(&mut self, port: Port, packet: &Packet, outside: &mut impl Outside) -> Result<(), Error> {
-        let bytes = self.buffers.packet(packet.id);
+        let (bytes, unread) = self.buffers.packet(packet.id);
         let now = outside.now();
         let is_taken = match self.attachments.get(usize::from(port.0)) {
             Some(Some(_)) => outside.write(port, bytes)?,
@@ -281,7 +339,7 @@ impl<N: Node> Reactor<N> {
         if let Some(tap) = &mut self.tap {
             tap.packet(now, port, false, bytes);
         }
-        self.books.left(port, bytes.len(), is_taken, now.since(self.now));
+        self.books.left(port, bytes.len(), is_taken, unread + now.since(self.now));
         self.buffers.put_back(packet.id);
         Ok(())
     }

@@ -82,7 +82,7 @@ fn frames_cross_between_interfaces_and_links_count_the_packets_in_them() {
         let mut cable = Cable::new(CableConfig { delay: Duration::from_millis(20), ..CableConfig::papers() });
         cable.links_mut().into_iter().for_each(|link| link.record_discards());
         let attachment = |node, to| Some(Attachment { node, to: Destination::Always(to) });
-        let limits = Limits::for_mtu(1_500 + HEADER_BYTES as u32);
+        let limits = Limits::new(1_500 + HEADER_BYTES as u32, Duration::ZERO);
         let mut reactor = Reactor::new(cable, vec![attachment(0, 1), attachment(1, 0)], limits);
         let mut last = Report::default();
         let mut devices = Devices::new(gates, stopper);

@@ -77,7 +77,7 @@ impl Running {
             let _ = clock::wake_on_time();
             let attachment = |node, to| Some(Attachment { node, to: Destination::Always(to) });
             let attachments = vec![attachment(0, 1), attachment(1, 0)];
-            let mut reactor = Reactor::new(path(delay), attachments, Limits::for_mtu(1_500));
+            let mut reactor = Reactor::new(path(delay), attachments, Limits::new(1_500, Duration::ZERO));
             let mut last = Report::default();
             reactor.run(&mut Devices::new(tuns, stopper), Duration::from_millis(100), &mut |_, report| {
                 last = report.clone();

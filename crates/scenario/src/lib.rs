@@ -62,6 +62,19 @@ impl Scenario {
         Document::load(path)?.scenario()
     }
 
+    /// The shortest delay of all links that have one, one way; zero without any.
+    pub fn shortest_delay(&self) -> Duration {
+        let of = |link: &Link| match &link.kind {
+            LinkKind::Plain { there, back } => vec![there.delay, back.delay],
+            LinkKind::Cable(cable) => vec![cable.delay],
+            LinkKind::Docsis(modem) => match &modem.channel {
+                DocsisChannel::Own(channel) => vec![channel.propagation],
+                DocsisChannel::Of(_) => Vec::new(),
+            },
+        };
+        self.links.iter().flat_map(of).filter(|&delay| delay > Duration::ZERO).min().unwrap_or_default()
+    }
+
     /// Reads and checks TOML text, every point of its sweep included; messages call it `name`.
     pub fn parse(name: &str, text: &str) -> Result<Scenario, Error> {
         Document::parse(name, text)?.scenario()

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use headend_engine::link::Stats;
-use headend_engine::time::Time;
+use headend_engine::time::{Duration, Time};
 use headend_host::reactor::{Lateness, Report, Strain};
 use headend_sim::network::Network;
 use serde_json::json;
@@ -47,6 +47,8 @@ impl Sample {
 /// Prints.
 pub(super) struct Meter {
     format: Format,
+    /// From this lateness on a delivery is late.
+    late: Duration,
     /// Link and direction.
     names: Vec<(String, String)>,
     /// What was last shown.
@@ -56,9 +58,14 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn new(format: Format, network: &Network) -> Meter {
+    pub(super) fn new(format: Format, late: Duration, network: &Network) -> Meter {
         let names: Vec<_> = network.ways().iter().map(|way| (way.link.to_owned(), way.direction.clone())).collect();
-        Meter { format, before: vec![Counts::default(); names.len()], names, before_at: Time::ZERO, last: None }
+        Meter { format, late, before: vec![Counts::default(); names.len()], names, before_at: Time::ZERO, last: None }
+    }
+
+    /// Whether the machine has kept up, as far as was noted.
+    pub(super) fn kept_up(&self) -> bool {
+        self.last.as_ref().is_none_or(|sample| sample.report.strain.is_none())
     }
 
     /// Says what is at the ends, and heads the table.
@@ -185,11 +192,12 @@ impl Meter {
                     report.now.as_secs_f64(),
                     late.count
                 )?;
-                for line in warnings(&report.strain, *is_urgent, unwritten) {
+                for line in warnings(&report.strain, self.late, *is_urgent, unwritten) {
                     writeln!(out, "{line}")?;
                 }
                 if report.strain.is_none() {
-                    writeln!(out, "The machine kept up.")?;
+                    let late = self.late.as_nanos() as f64 / 1e6;
+                    writeln!(out, "The machine kept up: 99 of 100 packets were no more than {late} ms late.")?;
                 }
                 Ok(())
             }),
@@ -207,12 +215,13 @@ impl Meter {
                         })
                     })
                     .collect();
-                let Strain { dropped, refused, full, oversize, late_intervals, late, stalls } = report.strain;
+                let Strain { dropped, refused, full, oversize, late, stalls } = report.strain;
                 let line = json!({
                     "event": "summary",
                     "time_s": report.now.as_secs_f64(),
                     "links": links,
                     "lateness": lateness(report.deliveries_all),
+                    "late_from_ns": self.late.as_nanos(),
                     "wakeups": lateness(report.wakeups_all),
                     "kept_up": report.strain.is_none(),
                     "strain": {
@@ -220,7 +229,6 @@ impl Meter {
                         "refused": refused,
                         "buffers_full": full,
                         "too_long": oversize,
-                        "late_intervals": late_intervals,
                         "late_deliveries": late,
                         "stalls": stalls,
                     },
@@ -243,7 +251,7 @@ impl Meter {
 }
 
 /// What a reader must know before believing the figures.
-fn warnings(strain: &Strain, is_urgent: bool, unwritten: u64) -> Vec<String> {
+fn warnings(strain: &Strain, late: Duration, is_urgent: bool, unwritten: u64) -> Vec<String> {
     let mut lines = Vec::new();
     let mut signs = Vec::new();
     let mut sign = |count: u64, what: &str| {
@@ -255,7 +263,8 @@ fn warnings(strain: &Strain, is_urgent: bool, unwritten: u64) -> Vec<String> {
     sign(strain.refused, "packets were refused by a device");
     sign(strain.full, "times there was no buffer for a packet");
     sign(strain.oversize, "packets were longer than --mtu says and not carried");
-    sign(strain.late_intervals, "seconds had too many late deliveries");
+    let what = format!("packets, more than one in 100, took more than {} ms too long", late.as_nanos() as f64 / 1e6);
+    sign(strain.late, &what);
     sign(strain.stalls, "pauses of the machine left packets unread for more than 100 ms");
     if !signs.is_empty() {
         lines.push(format!(
@@ -291,13 +300,14 @@ mod tests {
 
     #[test]
     fn each_sign_of_strain_is_told_and_none_where_there_is_none() {
-        assert_eq!(warnings(&Strain::default(), true, 0), Vec::<String>::new());
-        let strain = Strain { dropped: 7, late_intervals: 2, ..Strain::default() };
-        let lines = warnings(&strain, false, 3);
+        let late = Duration::from_micros(2_500);
+        assert_eq!(warnings(&Strain::default(), late, true, 0), Vec::<String>::new());
+        let strain = Strain { dropped: 7, late: 2, ..Strain::default() };
+        let lines = warnings(&strain, late, false, 3);
         assert_eq!(
             lines[0],
-            "THE MACHINE COULD NOT KEEP UP: 7 packets were dropped before they were read; 2 seconds had too many late \
-             deliveries. These results are not the scenario's."
+            "THE MACHINE COULD NOT KEEP UP: 7 packets were dropped before they were read; 2 packets, more \
+             than one in 100, took more than 2.5 ms too long. These results are not the scenario's."
         );
         assert!(lines[1].contains("CAP_SYS_NICE") && lines[2].starts_with("3 packets are missing"), "{lines:?}");
     }

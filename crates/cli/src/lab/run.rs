@@ -103,7 +103,7 @@ pub(super) fn run(
     let watched: Vec<Watched> = transfers.iter().map(watch).chain(split.map(watch)).collect();
     let watched = Arc::new(Mutex::new(watched));
     let mtu = site.hosts().map(|(_, host)| host.settings.mtu).max().unwrap_or(1_500);
-    let mut reactor = Reactor::new(network, attachments, Limits::for_mtu(mtu));
+    let mut reactor = Reactor::new(network, attachments, Limits::new(mtu, scenario.shortest_delay()));
     reactor.tap(Box::new(Eyes { first_port: FIRST_PORT, watched: watched.clone() }));
 
     let played = thread::scope(|scope| {

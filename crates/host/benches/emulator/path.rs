@@ -164,7 +164,7 @@ fn drive(tuns: Vec<Option<Tun>>, stop: Stop) -> Result<Driven, Error> {
     let mut cable = Cable::new(config);
     cable.links_mut().into_iter().for_each(|link| link.record_discards());
     let attachment = |node, to| Some(Attachment { node, to: Destination::Always(to) });
-    let mut reactor = Reactor::new(cable, vec![attachment(0, 1), attachment(1, 0)], Limits::for_mtu(MTU));
+    let mut reactor = Reactor::new(cable, vec![attachment(0, 1), attachment(1, 0)], Limits::new(MTU, Duration::ZERO));
     let mut last = Report::default();
     let start = Instant::now();
     reactor.run(&mut Devices::new(tuns, stop), Duration::from_secs(1), &mut |_, report| {

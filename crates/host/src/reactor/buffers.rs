@@ -2,6 +2,7 @@
 //! up; buffers are used again, so nothing is allocated once there are enough.
 
 use headend_engine::link::Discard;
+use headend_engine::time::Duration;
 
 pub(super) struct Buffers {
     buffers: Vec<Buffer>,
@@ -15,6 +16,8 @@ pub(super) struct Buffers {
 struct Buffer {
     bytes: Box<[u8]>,
     len: usize,
+    /// How long the packet had waited before it was read.
+    unread: Duration,
     is_held: bool,
 }
 
@@ -42,7 +45,8 @@ impl Buffers {
     pub(super) fn take(&mut self) -> (u64, &mut [u8]) {
         let index = self.free.pop().unwrap_or_else(|| {
             // A byte more than any packet: one that fills it was longer and is cut off.
-            self.buffers.push(Buffer { bytes: vec![0; self.packet_bytes_max + 1].into(), len: 0, is_held: false });
+            let bytes = vec![0; self.packet_bytes_max + 1].into();
+            self.buffers.push(Buffer { bytes, len: 0, unread: Duration::ZERO, is_held: false });
             self.buffers.len() as u32 - 1
         });
         let buffer = &mut self.buffers[index as usize];
@@ -60,15 +64,16 @@ impl Buffers {
         &self.buffers[id as usize].bytes
     }
 
-    /// Notes how long the packet in the buffer is.
-    pub(super) fn set_len(&mut self, id: u64, len: usize) {
-        self.buffers[id as usize].len = len;
+    /// Notes how long the packet in the buffer is, and how long it had waited before it was read.
+    pub(super) fn fill(&mut self, id: u64, len: usize, unread: Duration) {
+        let buffer = &mut self.buffers[id as usize];
+        (buffer.len, buffer.unread) = (len, unread);
     }
 
-    /// The packet in the buffer.
-    pub(super) fn packet(&self, id: u64) -> &[u8] {
+    /// The packet in the buffer, and how long it had waited before it was read.
+    pub(super) fn packet(&self, id: u64) -> (&[u8], Duration) {
         let buffer = &self.buffers[id as usize];
-        &buffer.bytes[..buffer.len]
+        (&buffer.bytes[..buffer.len], buffer.unread)
     }
 
     /// Gives a buffer back.

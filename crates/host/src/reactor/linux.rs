@@ -10,7 +10,7 @@ use headend_engine::time::{Duration, Time};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
-use super::{Outside, Woken};
+use super::{Outside, Received, Woken};
 use crate::clock::Monotonic;
 use crate::error::{During, Error};
 use crate::packet::{HEADER_BYTES, Interface};
@@ -58,6 +58,18 @@ impl Gate {
         match self {
             Gate::Tun(_) => 0,
             Gate::Interface(_) => HEADER_BYTES,
+        }
+    }
+
+    /// Takes a packet that has come.
+    fn receive(&self, buffer: &mut [u8]) -> Result<Received, Errno> {
+        match self {
+            Gate::Tun(tun) => Ok(Received { len: rustix::io::read(tun, buffer)?, waited: None }),
+            Gate::Interface(interface) => {
+                let received = interface.receive(buffer);
+                let (len, waited) = received.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+                Ok(Received { len, waited })
+            }
         }
     }
 
@@ -201,13 +213,13 @@ impl Outside for Devices {
         Ok(if self.waits[0].revents == 0 { Woken::Up } else { Woken::Stop })
     }
 
-    fn read(&mut self, port: Port, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
+    fn read(&mut self, port: Port, buffer: &mut [u8]) -> Result<Option<Received>, Error> {
         let index = 1 + usize::from(port.0);
         if self.waits[index].revents == 0 {
             return Ok(None);
         }
-        match rustix::io::read(self.gate(port), buffer) {
-            Ok(len) => Ok(Some(len)),
+        match self.gate(port).receive(buffer) {
+            Ok(received) => Ok(Some(received)),
             Err(Errno::AGAIN) => {
                 self.waits[index].revents = 0;
                 Ok(None)

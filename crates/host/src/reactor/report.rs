@@ -11,27 +11,23 @@ pub struct Limits {
     pub packet_bytes_max: usize,
     /// Most packets inside at any time. Beyond, none is read, and the devices drop what they cannot keep.
     pub buffers_max: usize,
-    /// A delivery that is later than this is late.
+    /// A delivery that is later than this is late; of all deliveries since the start, one in a hundred may be.
     pub late: Duration,
-    /// The most deliveries in a thousand of an interval that may be late.
-    pub late_per_mille_max: u64,
-    /// No delivery may be later than this, and no wake-up.
+    /// No wake-up may be later than this.
     pub latest: Duration,
 }
 
 impl Limits {
-    /// Limits for devices with this MTU: half a gigabyte of buffers; deliveries more than 1 ms late are late, and with
-    /// more than one in twenty of them, or any or a wake-up by more than 100 ms, half of the shortest usual RTO, the
-    /// machine has not kept up. Virtual machines stand still for ten or twenty milliseconds now and then; that alone is
-    /// not enough.
-    pub fn for_mtu(mtu: u32) -> Limits {
+    /// Limits for devices with this MTU and a path with this delay from end to end: half a gigabyte of buffers; a delivery is late
+    /// by more than 1 ms or a twentieth of the delay, whichever is more, and a wake-up by more than 100 ms, half of the
+    /// shortest usual RTO.
+    pub fn new(mtu: u32, delay: Duration) -> Limits {
         const BUFFER_BYTES_MAX: usize = 512 << 20;
         let packet_bytes_max = (mtu as usize).max(64);
         Limits {
             packet_bytes_max,
             buffers_max: BUFFER_BYTES_MAX / packet_bytes_max,
-            late: Duration::from_millis(1),
-            late_per_mille_max: 50,
+            late: Duration::from_millis(1).max(delay / 20),
             latest: Duration::from_millis(100),
         }
     }
@@ -78,9 +74,7 @@ pub struct Strain {
     pub full: u64,
     /// Packets that were longer than they may be: a device or its driver has joined several.
     pub oversize: u64,
-    /// Intervals with too many late deliveries, or with one that was much too late.
-    pub late_intervals: u64,
-    /// Late deliveries in those.
+    /// Late deliveries, if they are more than one in a hundred.
     pub late: u64,
     /// Wake-ups that were much too late: until then nobody read what came.
     pub stalls: u64,
@@ -102,7 +96,8 @@ pub struct Report {
     pub ports: Vec<PortCounts>,
     /// Wake-ups for a deadline, in this interval.
     pub wakeups: Lateness,
-    /// Deliveries against the engine's time, in this interval: wake-ups, and what else took time.
+    /// How much longer packets took than the engine asks for, in this interval: the time before they were read, late
+    /// wake-ups, and what else took time.
     pub deliveries: Lateness,
     /// Wake-ups since the start.
     pub wakeups_all: Lateness,
@@ -119,7 +114,7 @@ pub(super) struct Books {
     ports: Vec<PortCounts>,
     wakeups: Record,
     deliveries: Record,
-    /// Late deliveries in this interval.
+    /// Late deliveries since the start.
     late: u64,
     strain: Strain,
     limits: Limits,
@@ -188,12 +183,7 @@ impl Books {
     pub(super) fn report(&mut self, now: Time, dropped: u64, inside: usize) -> Report {
         let (wakeups, wakeups_all) = self.wakeups.end();
         let (deliveries, deliveries_all) = self.deliveries.end();
-        let is_late = self.late * 1_000 > deliveries.count * self.limits.late_per_mille_max;
-        if is_late || deliveries.max > self.limits.latest {
-            self.strain.late_intervals += 1;
-            self.strain.late += self.late;
-        }
-        self.late = 0;
+        self.strain.late = if self.late * 100 > deliveries_all.count { self.late } else { 0 };
         self.strain.dropped = dropped;
         Report {
             now,

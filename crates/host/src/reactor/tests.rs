@@ -20,8 +20,10 @@ struct Script {
     end: Time,
     /// The lateness of each wait's end.
     late: Duration,
-    /// The span of time in which the machine stands still.
-    pause: (Time, Time),
+    /// Spans of milliseconds in which the machine stands still.
+    pauses: Vec<(u64, u64)>,
+    /// The time that each packet has waited, if the devices say so.
+    waited: Option<Duration>,
     /// Packets to come, in order: when, at which port, and their bytes.
     coming: VecDeque<(Time, Port, Vec<u8>)>,
     /// Packets that were written: when, at which port, and their bytes.
@@ -39,7 +41,8 @@ impl Script {
             now: Time::ZERO,
             end: Time::from_nanos(10_000 * MS),
             late: Duration::ZERO,
-            pause: (Time::ZERO, Time::ZERO),
+            pauses: Vec::new(),
+            waited: None,
             coming: coming.collect(),
             gone: Vec::new(),
             waits: 0,
@@ -61,13 +64,14 @@ impl Outside for Script {
         if event > self.now {
             self.now = event + self.late;
         }
-        if (self.pause.0..self.pause.1).contains(&self.now) {
-            self.now = self.pause.1;
+        let paused = |&&(from, to): &&(u64, u64)| (from * MS..to * MS).contains(&self.now.as_nanos());
+        if let Some(&(_, to)) = self.pauses.iter().find(paused) {
+            self.now = Time::from_nanos(to * MS);
         }
         Ok(if self.now >= self.end { Woken::Stop } else { Woken::Up })
     }
 
-    fn read(&mut self, port: Port, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
+    fn read(&mut self, port: Port, buffer: &mut [u8]) -> Result<Option<Received>, Error> {
         let now = self.now;
         if self.breaks.is_some_and(|breaks| breaks <= now) {
             return Err(Error::new("read", std::io::Error::from(std::io::ErrorKind::BrokenPipe)));
@@ -77,7 +81,7 @@ impl Outside for Script {
         }
         let (_, _, bytes) = self.coming.pop_front().expect("just seen");
         buffer[..bytes.len()].copy_from_slice(&bytes);
-        Ok(Some(bytes.len()))
+        Ok(Some(Received { len: bytes.len(), waited: self.waited }))
     }
 
     fn write(&mut self, port: Port, packet: &[u8]) -> Result<bool, Error> {
@@ -109,6 +113,11 @@ fn reactor(graph: Graph<Link>, limits: Limits) -> Reactor<Graph<Link>> {
     Reactor::new(graph, vec![attachment(0, 1), attachment(1, 0)], limits)
 }
 
+/// Those of a path without delay: what is later than 1 ms is late.
+fn limits() -> Limits {
+    Limits::new(1_500, Duration::ZERO)
+}
+
 /// Runs to the script's end and returns the last report.
 fn run(reactor: &mut Reactor<Graph<Link>>, script: &mut Script) -> Report {
     let mut last = None;
@@ -123,7 +132,7 @@ fn run(reactor: &mut Reactor<Graph<Link>>, script: &mut Script) -> Report {
 #[test]
 fn a_packet_leaves_with_its_own_bytes_when_the_engine_says() {
     let mut script = Script::new([(5, 0, vec![1; 1_000]), (5, 0, vec![2; 500])]);
-    let report = run(&mut reactor(link(9, vec![]), Limits::for_mtu(1_500)), &mut script);
+    let report = run(&mut reactor(link(9, vec![]), limits()), &mut script);
     // A millisecond of service and ten of propagation; the second after half a millisecond more.
     let expected = [(16 * MS, vec![1; 1_000]), (16 * MS + MS / 2, vec![2; 500])];
     assert_eq!(script.gone, expected.map(|(ns, bytes)| (Time::from_nanos(ns), Port(1), bytes)));
@@ -140,7 +149,7 @@ fn a_late_wake_up_delays_what_leaves_and_moves_nothing_inside() {
     // not suffer from the first's lateness.
     let mut script = Script::new([(0, 0, vec![1; 1_000]), (0, 0, vec![2; 1_000])]);
     script.late = Duration::from_micros(200);
-    let report = run(&mut reactor(link(9, vec![]), Limits::for_mtu(1_500)), &mut script);
+    let report = run(&mut reactor(link(9, vec![]), limits()), &mut script);
     let times: Vec<u64> = script.gone.iter().map(|(time, ..)| time.as_nanos()).collect();
     assert_eq!(times, [11 * MS + 200_000, 12 * MS + 200_000]);
     let late = report.deliveries_all;
@@ -152,8 +161,8 @@ fn a_late_wake_up_delays_what_leaves_and_moves_nothing_inside() {
 fn too_much_lateness_marks_the_result() {
     let mut script = Script::new([(0, 0, vec![1; 1_000])]);
     script.late = Duration::from_millis(2);
-    let report = run(&mut reactor(link(9, vec![]), Limits::for_mtu(1_500)), &mut script);
-    assert_eq!((report.strain.late_intervals, report.strain.late), (1, 1), "{report:?}");
+    let report = run(&mut reactor(link(9, vec![]), limits()), &mut script);
+    assert_eq!(report.strain.late, 1, "{report:?}");
 }
 
 #[test]
@@ -161,7 +170,7 @@ fn a_packet_that_is_read_late_arrives_when_it_is_read() {
     // The wait for it ends 3 ms late; a deadline of the engine that lay between is settled at its own time.
     let mut script = Script::new([(0, 0, vec![1; 1_000]), (10, 0, vec![2; 1_000])]);
     script.late = Duration::from_millis(3);
-    let mut reactor = reactor(link(9, vec![]), Limits::for_mtu(1_500));
+    let mut reactor = reactor(link(9, vec![]), limits());
     run(&mut reactor, &mut script);
     let times: Vec<u64> = script.gone.iter().map(|(time, ..)| time.as_nanos() / MS).collect();
     // The first was due at 11 and leaves at the wake-up of 13. The second is read then: due at 24, and that is late
@@ -178,7 +187,7 @@ fn buffers_of_delivered_dropped_and_lost_packets_are_used_again() {
     let lost = (1..=2 * rounds).filter(|number| number % 3 == 0).collect();
     let mut script = Script::new(coming);
     script.end = Time::from_nanos(20 * rounds * MS);
-    let mut reactor = reactor(link(1, lost), Limits { buffers_max: 6, ..Limits::for_mtu(1_500) });
+    let mut reactor = reactor(link(1, lost), Limits { buffers_max: 6, ..limits() });
     let report = run(&mut reactor, &mut script);
     let stats = reactor.node().nodes()[0].stats();
     assert_eq!((stats.dropped, stats.lost, stats.delivered), (500, 333, 667));
@@ -190,7 +199,7 @@ fn buffers_of_delivered_dropped_and_lost_packets_are_used_again() {
 fn without_a_buffer_nothing_is_read_until_one_is_free_and_the_result_is_marked() {
     let coming = (0..4).map(|n| (0, 0, vec![n; 1_000]));
     let mut script = Script::new(coming);
-    let limits = Limits { buffers_max: 2, ..Limits::for_mtu(1_500) };
+    let limits = Limits { buffers_max: 2, ..limits() };
     let report = run(&mut reactor(link(9, vec![]), limits), &mut script);
     let (times, bytes): (Vec<u64>, Vec<u8>) =
         script.gone.iter().map(|(time, _, bytes)| (time.as_nanos() / MS, bytes[0])).unzip();
@@ -205,7 +214,7 @@ fn strays_and_refused_packets_are_counted_and_their_buffers_are_free() {
     script.refuses = true;
     let to = Destination::Of(Arc::new(Addresses::new()));
     let attachments = vec![Some(Attachment { node: 0, to: Destination::Always(1) }), Some(Attachment { node: 1, to })];
-    let mut reactor = Reactor::new(link(9, vec![]), attachments, Limits::for_mtu(1_500));
+    let mut reactor = Reactor::new(link(9, vec![]), attachments, limits());
     let report = run(&mut reactor, &mut script);
     assert_eq!((report.ports[1].strays, report.ports[1].entered), (1, 0));
     assert_eq!((report.ports[1].left, report.ports[1].refused, report.strain.refused), (1, 1, 1));
@@ -215,31 +224,64 @@ fn strays_and_refused_packets_are_counted_and_their_buffers_are_free() {
 #[test]
 fn a_packet_that_is_too_long_is_not_carried_cut_off_and_marks_the_result() {
     let mut script = Script::new([(0, 0, vec![1; 101]), (1, 0, vec![2; 100])]);
-    let limits = Limits { packet_bytes_max: 100, ..Limits::for_mtu(1_500) };
+    let limits = Limits { packet_bytes_max: 100, ..limits() };
     let report = run(&mut reactor(link(9, vec![]), limits), &mut script);
     assert_eq!(script.gone.len(), 1);
     assert_eq!((script.gone[0].2.len(), report.strain.oversize, report.inside), (100, 1, 0));
 }
 
 #[test]
-fn without_traffic_the_reactor_wakes_twenty_times_a_second() {
+fn without_traffic_the_reactor_wakes_fifty_times_a_second() {
     let mut script = Script::new([]);
-    let report = run(&mut reactor(link(9, vec![]), Limits::for_mtu(1_500)), &mut script);
+    let report = run(&mut reactor(link(9, vec![]), limits()), &mut script);
     // Ten seconds; the reports fall together with looks. Besides, the first poll and the stop.
-    assert!((200..=202).contains(&script.waits), "{} waits", script.waits);
+    assert!((500..=502).contains(&script.waits), "{} waits", script.waits);
     assert!(report.strain.is_none(), "{report:?}");
 }
 
+/// A packet every `gap_ms` on a link that is always punctual, and ten pauses of the machine of 80 ms.
+fn with_pauses(gap_ms: u64, limits: Limits) -> Report {
+    let mut script = Script::new((0..5_000 / gap_ms).map(|n| (gap_ms * n, 0, vec![1; 100])));
+    script.pauses = (0..10).map(|n| (500 * n + 101, 500 * n + 181)).collect();
+    script.end = Time::from_nanos(5_100 * MS);
+    run(&mut reactor(link(99, vec![]), limits), &mut script)
+}
+
 #[test]
-fn a_pause_in_which_nothing_was_due_marks_the_result_if_packets_waited_too_long_in_it() {
+fn pauses_of_the_machine_mark_the_result_though_what_was_read_leaves_on_time() {
+    for gap_ms in [1, 10, 40] {
+        let report = with_pauses(gap_ms, limits());
+        // 16% of the time stood still, and what came in it waited to be read.
+        let share = report.strain.late as f64 / report.deliveries_all.count as f64;
+        assert!((0.1..=0.2).contains(&share), "a packet every {gap_ms} ms: {share} of them late: {report:?}");
+        assert!(report.deliveries_all.max >= Duration::from_millis(76), "{report:?}");
+    }
+}
+
+#[test]
+fn what_is_late_depends_on_the_delay_of_the_path() {
+    // A twentieth of 2 s is more than any pause.
+    assert!(with_pauses(10, Limits::new(1_500, Duration::from_secs(2))).strain.is_none());
+}
+
+#[test]
+fn what_the_device_says_of_a_packet_s_wait_is_believed_up_to_what_can_be() {
+    let late = |waited_ms: u64| {
+        let mut script = Script::new([(300, 0, vec![1; 1_000])]);
+        script.late = Duration::from_millis(5);
+        script.waited = Some(Duration::from_millis(waited_ms));
+        run(&mut reactor(link(9, vec![]), limits()), &mut script).deliveries_all.max.as_nanos() / MS
+    };
+    // The delivery is late by 5 ms as well. The device was read and empty at 275 ms, and the packet is read at 300.
+    assert_eq!((late(0), late(5), late(1_000)), (5, 10, 5 + 25));
+}
+
+#[test]
+fn a_pause_of_more_than_100_ms_marks_the_result_by_itself() {
     let paused = |ms: u64| {
-        let mut script = Script::new([(305, 0, vec![1; 1_000])]);
-        script.pause = (Time::from_nanos(305 * MS), Time::from_nanos((305 + ms) * MS));
-        let report = run(&mut reactor(link(9, vec![]), Limits::for_mtu(1_500)), &mut script);
-        // It enters when it is read and leaves on time: its delivery tells nothing of the pause.
-        assert_eq!(script.gone[0].0, Time::from_nanos((305 + ms + 11) * MS));
-        assert_eq!((report.strain.late_intervals, report.deliveries_all.max), (0, Duration::ZERO));
-        report.strain.stalls
+        let mut script = Script::new([]);
+        script.pauses = vec![(305, 305 + ms)];
+        run(&mut reactor(link(9, vec![]), limits()), &mut script).strain.stalls
     };
     assert_eq!((paused(40), paused(160), paused(600)), (0, 1, 1));
 }
@@ -253,7 +295,7 @@ fn a_device_that_fails_ends_the_run_with_a_last_report() {
         last = Some(report.clone());
         ControlFlow::Continue(())
     };
-    let mut reactor = reactor(link(9, vec![]), Limits::for_mtu(1_500));
+    let mut reactor = reactor(link(9, vec![]), limits());
     reactor.run(&mut script, Duration::from_secs(1), &mut keep).expect_err("the device fails");
     let last = last.expect("a report in the first second");
     assert_eq!((last.now, last.ports[1].left), (script.now, 1));
@@ -264,7 +306,7 @@ fn a_device_that_fails_ends_the_run_with_a_last_report() {
 fn a_long_preparation_before_the_start_is_no_pause() {
     let mut script = Script::new([]);
     script.now = Time::from_nanos(500 * MS);
-    let report = run(&mut reactor(link(9, vec![]), Limits::for_mtu(1_500)), &mut script);
+    let report = run(&mut reactor(link(9, vec![]), limits()), &mut script);
     assert!(report.strain.is_none(), "{report:?}");
 }
 
@@ -278,7 +320,7 @@ fn a_tap_sees_what_enters_and_what_leaves() {
         }
     }
     let mut script = Script::new([(1, 0, vec![7; 1_000]), (1, 0, vec![7; 1_000])]);
-    let mut reactor = reactor(link(9, vec![1]), Limits::for_mtu(1_500));
+    let mut reactor = reactor(link(9, vec![1]), limits());
     let seen = Packets::default();
     reactor.tap(Box::new(Seen(seen.clone())));
     run(&mut reactor, &mut script);
