@@ -39,7 +39,7 @@ enum Command {
         #[command(flatten)]
         parameters: Chosen,
 
-        /// What programs, routes and settings call it; a name has one alpha, and two names have two
+        /// The name by which programs, routes and settings choose it; a name has one alpha, and two names have two
         #[arg(long, default_value = "fast")]
         name: String,
 
@@ -55,7 +55,7 @@ enum Command {
     },
     /// Show each connection that FAST controls: its window, its base round trip, its queueing delay
     Status {
-        /// In every network namespace of this machine, and not this one alone
+        /// Show those of every network namespace of this machine, and not of this one alone
         #[arg(long)]
         all: bool,
 
@@ -65,17 +65,17 @@ enum Command {
     },
     /// Change what the connections aim at, also of those that are there: alpha=N, gamma=PERCENT, rounds=N
     Set {
-        /// What to change
+        /// The changes, such as alpha=20
         #[arg(required = true, value_name = "KEY=VALUE")]
         changes: Vec<String>,
 
-        /// Of what is installed under this name [default: the only one]
+        /// The installed name to change [default: the only one]
         #[arg(long)]
         name: Option<String>,
     },
     /// Take it away again; connections that use it keep it until they end
     Remove {
-        /// What is installed under this name [default: the only one]
+        /// The installed name to remove [default: the only one]
         name: Option<String>,
     },
 }
@@ -93,7 +93,7 @@ struct Chosen {
     #[arg(long, value_name = "N", default_value_t = Parameters::DEFAULT.alpha_packets)]
     alpha: u32,
 
-    /// How much of the way to its aim the window goes with every update, in percent
+    /// The part of the way to its aim that the window goes with every update, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = Parameters::DEFAULT.gamma_percent)]
     gamma: u32,
 
@@ -334,7 +334,7 @@ fn remove(name: Option<&str>) -> Result<(), Failure> {
     })
 }
 
-/// What is installed under `name`, or the only thing that is.
+/// The instance that is installed under `name`, or the only one that is.
 fn the_one(name: Option<&str>) -> Result<Installed, Failure> {
     let mut installed = fast::installed().map_err(failure)?;
     let names = installed.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -352,7 +352,7 @@ fn the_one(name: Option<&str>) -> Result<Installed, Failure> {
     }
 }
 
-/// What the request got wrong is another exit code than what failed.
+/// The failure of a request that was wrong, or of the system: they have different exit codes.
 fn failure(error: Error) -> Failure {
     match error.kind() {
         ErrorKind::InvalidInput | ErrorKind::NotFound | ErrorKind::AlreadyExists | ErrorKind::Unsupported => {

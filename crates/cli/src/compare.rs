@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     pace: Pace,
 }
 
-/// What was compared.
+/// The results of a comparison.
 #[derive(Debug)]
 struct Comparison {
     /// A row for each flow of each point; see [`table::compare`].

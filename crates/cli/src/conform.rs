@@ -37,11 +37,11 @@ pub(crate) struct Arguments {
     /// The proxy, as HOST:PORT; left out in the way `transparent`
     address: Option<String>,
 
-    /// How a client tells the proxy where it wants to go
+    /// The way in which a client tells the proxy where it wants to go
     #[arg(long, value_parser = named(&WayIn::ALL, WayIn::name, WayIn::meaning))]
     way: WayIn,
 
-    /// Where the server listens, as the proxy is to reach it: an address, with a port in the way `forward`
+    /// The address at which the server listens, as the proxy is to reach it; with a port in the way `forward`
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     origin_address: String,
 
@@ -66,7 +66,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "VERSION", value_parser = named(&HeaderVersion::ALL, HeaderVersion::name, HeaderVersion::meaning))]
     expect_proxy: Option<HeaderVersion>,
 
-    /// How many schedules
+    /// The number of schedules
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     schedules: u64,
 
@@ -270,7 +270,8 @@ fn again(arguments: &Arguments) -> String {
     words.join(" ")
 }
 
-/// As many as the system lets this process have: some schedules have eight connections, each with two ends here.
+/// Allows as many descriptors as the system lets this process have: some schedules have eight connections, each with
+/// two ends here.
 fn allow_many_descriptors() {
     let mut limit = rustix::process::getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

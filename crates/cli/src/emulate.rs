@@ -96,9 +96,9 @@ pub(crate) struct Arguments {
     snap_len: u32,
 }
 
-/// Between two reports.
+/// The time between two reports.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Between two looks at whether to stop.
+/// The time between two looks at whether to stop.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(100);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {

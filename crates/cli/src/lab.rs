@@ -72,7 +72,7 @@ pub(crate) struct Lab {
     pace: Pace,
 }
 
-/// How a lab goes through its runs.
+/// The way in which a lab goes through its runs.
 #[derive(Args, Debug)]
 pub(crate) struct Pace {
     /// Runs of a point at a time; more than one is for links of a few Mbit/s, as they share the machine
@@ -180,7 +180,7 @@ fn measure(lab: &Lab) -> Result<(), Failure> {
     lab.pace.judge(&health)
 }
 
-/// Whether the machine kept up in each run, and what its proxies have counted.
+/// A JSON object for each run: whether the machine kept up, and what its proxies have counted.
 fn told_of_runs(health: &[Health], relayed: &[Vec<Relayed>]) -> serde_json::Value {
     let mut runs = health_of(health);
     for (run, relayed) in runs.as_array_mut().into_iter().flatten().zip(relayed) {
@@ -238,8 +238,8 @@ fn check_privilege(instead: &str) -> Result<(), Failure> {
     Err(Failure::Wrong(format!("headend lab makes networks, and this process lacks {}; {instead}", missing.join("; "))))
 }
 
-/// What the kernel cannot do of the personalities of hosts and of the sides of proxies: a line for each, nodes that share it
-/// together.
+/// The parts of the personalities of hosts and of the sides of proxies that the kernel cannot do: a line for each,
+/// nodes that share it together.
 fn unmapped(points: &[Point]) -> Vec<String> {
     let mut lines: Vec<(String, Vec<String>)> = Vec::new();
     let mut note = |node: String, found: Vec<Unmapped>| {
@@ -302,8 +302,8 @@ pub(crate) fn run_all(
     Ok(all)
 }
 
-/// How long a command waits, over all its runs, for the memory of connections that others have left: the kernel gives
-/// these up after about two minutes.
+/// The time that a command waits, over all its runs, for the memory of connections that others have left: the kernel
+/// gives these up after about two minutes.
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Waits, as long as `patience` lasts and `stop` is not set, until TCP holds so little memory on this machine that windows
@@ -358,7 +358,7 @@ pub(crate) fn tables(points: &[Point], ran: Vec<Ran>) -> Results {
     Results::of(&outcomes, &swept, Some(traces))
 }
 
-/// Whether each run kept up, for the folder of results.
+/// A JSON object for each run, for the folder of results: whether it kept up.
 pub(crate) fn health_of(health: &[Health]) -> serde_json::Value {
     let one = |health: &Health| {
         let Health { strain, deliveries, is_urgent, is_short_of_memory } = health;

@@ -102,8 +102,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// For an option that it does not know and that resembles none, the parser advises to pass it after `--`: no command here
-/// takes such values. A field's path is better passed to `--set`.
+/// Replaces the parser's advice for an option that it does not know and that resembles none: it would have it passed
+/// after `--`, and no command here takes such values. A field's path is better passed to `--set`.
 fn with_useful_tips(mut error: clap::Error) -> clap::Error {
     if error.kind() == ErrorKind::UnknownArgument && error.get(ContextKind::SuggestedArg).is_none() {
         error.remove(ContextKind::Suggested);

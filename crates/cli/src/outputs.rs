@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// Every folder of results has this file, and `--force` replaces no other folder.
 const META: &str = "meta.json";
 
-/// Where the results of a sweep go.
+/// The folder for the results of a sweep.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -66,7 +66,7 @@ impl Folder {
         done.map_err(|error| Failure::io(&part, error))
     }
 
-    /// Where the results grow, beside the folder itself: `NAME.part`.
+    /// The folder in which the results grow, beside the folder itself: `NAME.part`.
     pub(crate) fn part(&self) -> PathBuf {
         self.beside("part")
     }

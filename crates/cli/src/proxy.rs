@@ -1,7 +1,7 @@
 //! `headend proxy`
 
-/// In place of the standard one, which panics when nobody reads stderr any more: a pipe of a log that broke ends no
-/// connections.
+/// Prints as the standard macro does, which panics when nobody reads stderr any more: a pipe of a log that broke ends
+/// no connections.
 macro_rules! eprintln {
     ($($words:tt)*) => {{
         let _ = ::std::io::Write::write_fmt(&mut ::std::io::stderr(), format_args!("{}\n", format_args!($($words)*)));
@@ -71,11 +71,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS:PORT", group = "what")]
     listen: Option<SocketAddr>,
 
-    /// What clients speak
+    /// The protocol that clients speak
     #[arg(long, value_enum, default_value_t = Tongue::Http, requires = "listen", conflicts_with = "config")]
     way: Tongue,
 
-    /// Where all connections go, with --way forward
+    /// The place to which all connections go, with --way forward
     #[arg(
         long,
         value_name = "HOST:PORT",
@@ -111,17 +111,17 @@ enum Tongue {
     Socks5,
     /// Connections that the kernel diverts here (TPROXY)
     Transparent,
-    /// Nothing: all connections go to one place
+    /// Clients say nothing: all connections go to one place
     Forward,
 }
 
-/// So often every worker is asked for a sign of life.
+/// The time between two questions to every worker for a sign of life.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// Without an answer for so long it is taken for stuck.
+/// The time without an answer after which a worker is taken for stuck.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// A disk that has refused nothing for so long is one that takes what it is given; a full one is tried twice a second.
 const REFUSAL_AGE_MAX: Duration = Duration::from_secs(10);
-/// Between two looks at whether the last connection has ended.
+/// The time between two looks at whether the last connection has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -261,7 +261,7 @@ async fn serve(
     Ok(())
 }
 
-/// Whether the spool's disk takes what it is given.
+/// A watch on whether the spool's disk takes what it is given.
 struct Disk {
     books: Arc<Books>,
     refusals: u64,
@@ -348,7 +348,7 @@ fn reread(proxy: &mut Proxy, file: &Path) {
     }
 }
 
-/// What a person can do about what this process may not.
+/// Advice to a person about what this process may not do.
 fn advice(proxy: &Proxy) -> String {
     let (owner, user) = (proxy.owner().as_raw(), rustix::process::geteuid().as_raw());
     let who = match owner == user {
@@ -361,7 +361,7 @@ fn advice(proxy: &Proxy) -> String {
     )
 }
 
-/// What it listens on, and what its sockets are.
+/// Reports the addresses on which the proxy listens, and the options that its sockets have.
 fn report(proxy: &Proxy) {
     let config = proxy.config();
     for ((name, side), grants) in [("local", &config.local), ("remote", &config.remote)].into_iter().zip(proxy.grants())

@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// As the parser required, there is a link.
+/// Prints the sizes for trunks. The parser has seen to it that there is a link.
 fn run_trunk(arguments: &Arguments) -> Result<(), Failure> {
     let &Arguments { connections, gmb, vmss, alpha, format, link, .. } = arguments;
     let link = link.ok_or_else(|| Failure::Wrong("--trunk needs the rate of the --link".to_owned()))?;

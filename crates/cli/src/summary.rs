@@ -1,4 +1,4 @@
-//! What many runs have in common: per point and flow, medians over the runs with 95% intervals.
+//! The summary of many runs: per point and flow, medians over the runs with 95% intervals.
 
 use std::collections::BTreeMap;
 

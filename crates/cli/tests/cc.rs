@@ -18,14 +18,14 @@ fn headend(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_headend")).arg("cc").args(arguments).output().expect("it runs")
 }
 
-/// What it prints, for one that must succeed.
+/// The output of a command that must succeed.
 fn said(arguments: &[&str]) -> String {
     let output = headend(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
-/// What it answers to a wrong request.
+/// The answer to a wrong request.
 fn refused(arguments: &[&str]) -> String {
     let output = headend(arguments);
     assert_eq!(

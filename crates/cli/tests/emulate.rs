@@ -113,7 +113,7 @@ impl Emulator {
         }
     }
 
-    /// What it has used of a core, in hundredths of a second.
+    /// The processor time that it has used, in hundredths of a second.
     fn ticks(&self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("it runs");
         // After the name in brackets: user and system time are the 12th and 13th (proc_pid_stat(5)).

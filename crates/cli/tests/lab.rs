@@ -347,7 +347,7 @@ fn an_interrupted_lab_takes_everything_down_before_it_ends() {
     }
 }
 
-/// Whether `program` can be run here; says so if not.
+/// True if `program` can be run here; says so if not.
 fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there =
@@ -590,7 +590,7 @@ fn labs_killed_at_random_times_leave_nothing_that_clean_does_not_remove() {
     wait_until("the kernel has given up their connections", || orphans() <= orphans_before + OTHERS);
 }
 
-/// What `ip` lists, or nothing where there is no `ip`.
+/// The output of `ip`, or nothing where there is no `ip`.
 fn listed(arguments: &[&str]) -> String {
     let Ok(mut child) = Command::new("ip").args(arguments).stdout(Stdio::piped()).spawn() else { return String::new() };
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What whoever operates a proxy sees of it, asked over HTTP.
+//! The proxy's page, status and metrics, asked for over HTTP.
 
 #![cfg(target_os = "linux")]
 

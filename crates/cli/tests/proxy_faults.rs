@@ -117,7 +117,7 @@ fn options_that_a_file_has_no_more_stay_at_sockets_that_listen_on_and_are_told_o
     proxy.says("local side: mss 900 bytes: granted");
 }
 
-/// Of a process of the user of this one, which alone may limit it.
+/// Limits the descriptors of a process, which only the user that runs it may do.
 fn limit_descriptors(pid: u32, count: u32) {
     let limit = format!("--nofile={count}:");
     assert!(Command::new("prlimit").args(["--pid", &pid.to_string(), &limit]).status().unwrap().success());
@@ -162,7 +162,7 @@ fn a_server_that_goes_away_and_comes_back_is_reached_again() {
 const DESCRIPTORS_MAX: u32 = 64;
 const CROWD: usize = 100;
 
-/// What the process has taken of the processor's time, in ticks: a hundred a second, as proc(5) has it.
+/// The processor time that the process has taken, in ticks: a hundred a second, as proc(5) has it.
 fn processor_ticks(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     // After the name, which may have spaces in it, comes field 3; utime and stime are fields 14 and 15.

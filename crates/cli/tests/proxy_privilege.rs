@@ -1,4 +1,4 @@
-//! What a proxy that was started as root keeps of that, and whom it trusts: these tests need root and `setpriv`, and say so
+//! The rights that a proxy started as root keeps, and whom it trusts. These tests need root and `setpriv`, and say so
 //! where they are skipped.
 
 #![cfg(target_os = "linux")]
@@ -32,7 +32,7 @@ fn is_root() -> bool {
     is_root && has_setpriv
 }
 
-/// What /proc says of a process under `key`.
+/// The value of `key` in what /proc says of a process.
 fn told(pid: u32, key: &str) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));

@@ -208,7 +208,7 @@ fn a_way_that_is_lost_and_comes_back_costs_no_byte_and_new_connections_hear_at_o
     }
 }
 
-/// What a SOCKS client hears who wants to go there.
+/// The reply to a SOCKS client that wants to go there.
 fn socks(place: &Place, proxy: &Proxy) -> u8 {
     let port = proxy.address(Tongue::Socks5).port();
     let mut client = place.near.run(move || connected(([127, 0, 0, 1], port).into())).expect("it can be entered");

@@ -74,7 +74,7 @@ impl Path {
         (client, server, from.ip())
     }
 
-    /// Whom the server sees; the connection carries bytes both ways.
+    /// The client's address that the server sees; the connection carries bytes both ways.
     fn seen(&self, is_v4: bool) -> IpAddr {
         let (mut client, mut server, from) = self.call(is_v4);
         echo(&mut client, &mut server);

@@ -105,8 +105,8 @@ const SCENARIO: &str = r#"
 /// A packet at a place: when, where, and its bytes.
 type Passed = (Time, Port, Vec<u8>);
 
-/// What hosts sent and received, from the captures of a world. Every byte is there: a capture cuts off only payload, and
-/// in a world that is zeros.
+/// The packets that hosts sent and received, from the captures of a world. Every byte is there: a capture cuts off only
+/// payload, and in a world that is zeros.
 fn world(scenario: &Scenario) -> (RunOutcome, Vec<Passed>, Vec<Passed>) {
     let world = World::build(scenario, 0, true).expect("the scenario can be built");
     let (outcome, trace) = world.run(0, &|| false).expect("nothing stops it");
@@ -125,7 +125,7 @@ fn world(scenario: &Scenario) -> (RunOutcome, Vec<Passed>, Vec<Passed>) {
     (outcome, sent, received)
 }
 
-/// As in captures: node 256 x + y has 10.x.y.1.
+/// The host's address, as in captures: node 256 x + y has 10.x.y.1.
 fn address(scenario: &Scenario, host: &str) -> Ipv4Addr {
     let node = scenario.nodes.iter().position(|node| node.name == host).expect("a host of the scenario");
     Ipv4Addr::new(10, (node >> 8) as u8, node as u8, 1)

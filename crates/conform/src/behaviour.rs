@@ -223,8 +223,8 @@ impl Behaviour {
         }
     }
 
-    /// How long to wait at the server for a connection that need not arrive: one whose client resets, where the client is
-    /// connected before the proxy has connected on. None if it must arrive.
+    /// The time to wait at the server for a connection that need not arrive: one whose client resets, where the client
+    /// is connected before the proxy has connected on. None if it must arrive.
     pub(crate) fn may_never_arrive(self, way: WayIn) -> Option<Duration> {
         match self {
             _ if matches!(way, WayIn::Http | WayIn::Socks5) => None,

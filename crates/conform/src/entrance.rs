@@ -56,7 +56,7 @@ impl WayIn {
 /// The address at which clients connect, and the names that they give.
 #[derive(Clone, Debug)]
 pub struct Entrance {
-    /// How they tell the proxy where they want to go.
+    /// The way in which they tell the proxy where they want to go.
     pub way: WayIn,
     /// The proxy's address; none in the transparent way.
     pub proxy: Option<SocketAddr>,
@@ -96,9 +96,9 @@ impl From<io::Error> for NoConnection {
     }
 }
 
-/// So much of an answer that makes no sense is shown.
+/// The bytes that are shown of an answer that makes no sense.
 const BEGINNING_BYTES: usize = 40;
-/// Between two pieces of a PROXY header.
+/// The pause between two pieces of a PROXY header.
 const BETWEEN_PIECES: Duration = Duration::from_millis(2);
 
 impl Entrance {
@@ -149,7 +149,7 @@ impl Entrance {
         Ok((stream, introduction.header[said..].to_vec()))
     }
 
-    /// What a request for a whole URL of `server` is answered with, for a server that refuses.
+    /// Asks for a whole URL of `server`, which refuses, and returns the answer.
     pub(crate) async fn ask_absolute(&self, server: SocketAddr, introduction: Option<&Introduction>) -> NoConnection {
         let ask = async {
             let (stream, first) = self.open(server, introduction).await?;
@@ -289,7 +289,7 @@ async fn read_exactly(stream: &TcpStream, bytes: usize) -> Result<Vec<u8>, NoCon
     Ok(read)
 }
 
-/// Of an answer no more than its beginning came.
+/// The failure of an answer of which no more than its beginning came.
 fn cut_off(answer: &[u8]) -> NoConnection {
     let beginning = String::from_utf8_lossy(&answer[..answer.len().min(BEGINNING_BYTES)]);
     NoConnection::Failed(match answer.len() {

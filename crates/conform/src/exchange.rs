@@ -1,4 +1,4 @@
-//! What both ends of a connection know of each other, though they may live on two threads.
+//! The knowledge that both ends of a connection share, though they may live on two threads.
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;
@@ -11,21 +11,21 @@ use super::role::Role;
 /// A connection of a schedule under way.
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    /// Of its schedule.
+    /// The seed of its schedule.
     pub(crate) seed: u64,
     /// Which of its schedule's connections it is, and how many there are.
     pub(crate) connection: usize,
     pub(crate) connections: usize,
     /// More than so many bytes on the way mean that the sender is not held back.
     pub(crate) held_bytes_max: u64,
-    /// Whom the client named in a PROXY header of its own, and its own address.
+    /// The address that the client named in a PROXY header of its own, if it did, and its own address.
     pub(crate) client: OnceLock<(Option<SocketAddr>, SocketAddr)>,
     /// Bytes sent and received, by the end that does.
     sent: [AtomicU64; 2],
     received: [AtomicU64; 2],
     /// A sender has been held back.
     pub(crate) held: Signal,
-    /// In the meantime the other direction has delivered.
+    /// The other direction has delivered in the meantime.
     pub(crate) other_way: Signal,
     /// A stalled reader reads again.
     pub(crate) released: Signal,

@@ -41,19 +41,20 @@ pub(crate) const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Section 2.1: the longest line, its end included.
 pub(crate) const LINE_BYTES_MAX: usize = 107;
 
-/// What a client says before anything else.
+/// The header that a client says before anything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Introduction {
     pub(crate) header: Vec<u8>,
-    /// Whom it names; nobody if the client speaks for itself.
+    /// The client that it names; nobody if the client speaks for itself.
     pub(crate) client: Option<SocketAddr>,
     /// Places at which the header is cut into writes of their own. What is behind the last goes along with what follows.
     pub(crate) cuts: Vec<usize>,
 }
 
 impl Introduction {
-    /// That of a connection of a schedule: from an address for documentation (RFC 5737, RFC 3849), or from nobody. In one
-    /// write unless it is to come in pieces: section 2 asks senders for that, and receivers only to be tolerant.
+    /// The introduction on a connection of a schedule: from an address for documentation (RFC 5737, RFC 3849), or from
+    /// nobody. In one write unless it is to come in pieces: section 2 asks senders for that, and receivers only to be
+    /// tolerant.
     pub(crate) fn new(seed: u64, connection: usize, version: HeaderVersion, in_pieces: bool) -> Introduction {
         let mut rng = Rng::named(seed, &format!("conform introduction {connection}"));
         let mut between = |from: u64, to: u64| from + rng.below(to - from + 1);

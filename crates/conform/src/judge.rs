@@ -1,4 +1,4 @@
-//! What is wrong with what two ends of a connection saw.
+//! The judge: the faults of a connection, from what its two ends saw.
 
 use super::fault::Fault;
 use super::outcome::{Arrival, Outcome};
@@ -36,7 +36,7 @@ pub(crate) fn judge(plan: &ConnectionPlan, client: &Outcome, server: &Outcome) -
     faults
 }
 
-/// What arrived that was not sent, or not so.
+/// The fault of bytes that arrived and were not sent, or not so.
 fn content(seen: &Outcome, sent: &Outcome, direction: &str) -> Option<Fault> {
     let fault = match seen.difference.as_ref()? {
         Difference::Missing { at, bytes } => {
@@ -60,7 +60,7 @@ fn has_reset(script: &Script, outcome: &Outcome) -> bool {
     script.last == Last::Reset && outcome.cut_at.is_none() && outcome.write_error.is_none()
 }
 
-/// How the direction of `writer` ended at `reader`, if not as it should.
+/// The fault in how the direction of `writer` ended at `reader`, if it did not end as it should.
 fn ending(writer: &Script, sent: &Outcome, reader: &Script, seen: &Outcome, direction: &str) -> Option<Fault> {
     let progress = format!("{direction}: {} of {} bytes had arrived", seen.received, sent.sent);
     if has_reset(reader, seen) {
@@ -153,8 +153,8 @@ fn ending_of_message(
     }
 }
 
-/// Whether what is missing was cut off by the end of the other direction: the writer was told, or it had waited for that
-/// end before it wrote what did not arrive.
+/// True if what is missing was cut off by the end of the other direction: the writer was told, or it had waited for
+/// that end before it wrote what did not arrive.
 fn was_to_follow(writer: &Script, sent: &Outcome, seen: &Outcome) -> bool {
     let before = writer.steps.iter().take_while(|step| **step != Step::UntilEnd);
     let before: u64 = before.map(|step| if let Step::Write(bytes) = step { *bytes as u64 } else { 0 }).sum();

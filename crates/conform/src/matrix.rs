@@ -42,7 +42,7 @@ pub struct Tally {
 /// The schedules that showed one fault.
 #[derive(Debug)]
 pub struct FaultTally {
-    /// How many they are.
+    /// The number of schedules.
     pub count: u64,
     /// The seeds of the first ones.
     pub seeds: Vec<u64>,

@@ -16,7 +16,7 @@ pub(crate) struct Dialogue {
     pub(crate) has_hop: bool,
 }
 
-/// How a message tells where it ends (RFC 9112 section 6.3).
+/// The way in which a message tells where it ends (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// It has no body.
@@ -25,7 +25,7 @@ pub(crate) enum Framing {
     Stated(u64),
     Length(u64),
     Chunked,
-    /// With its connection: an answer.
+    /// An answer ends with its connection.
     UntilClose,
 }
 
@@ -35,7 +35,7 @@ pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
 const LINE_BYTES_MAX: usize = 1_024;
 const END: &[u8] = b"\r\n\r\n";
 
-/// Where a request goes within its server: tells the schedule and the connection.
+/// The path of a request within its server, which tells the schedule and the connection.
 pub(crate) fn path(seed: u64, connection: usize) -> String {
     format!("/conform/{seed}/{connection}")
 }
@@ -65,7 +65,7 @@ impl Dialogue {
         format!("{index} {}", "v".repeat(7 * index))
     }
 
-    /// What became of the request's head on its way to the server.
+    /// The faults of the request's head as it reached the server.
     pub(crate) fn judge_request(&self, head: &Head, server: &str, path: &str) -> Vec<Fault> {
         let mut faults = Vec::new();
         let line = format!("{} {path} HTTP/1.", self.method);
@@ -88,7 +88,7 @@ impl Dialogue {
         faults
     }
 
-    /// What became of the answer's head on its way to the client.
+    /// The faults of the answer's head as it reached the client.
     pub(crate) fn judge_answer(&self, head: &Head) -> Vec<Fault> {
         self.judge_fields(head, "answer-changed").into_iter().collect()
     }
@@ -113,7 +113,7 @@ impl Framing {
         }
     }
 
-    /// What goes before so many bytes of the stream, and after them.
+    /// The framing before so many bytes of the stream, and after them.
     pub(crate) fn around(self, bytes: usize) -> (String, &'static str) {
         match self {
             Framing::Chunked => (format!("{bytes:x}\r\n"), "\r\n"),
@@ -121,7 +121,7 @@ impl Framing {
         }
     }
 
-    /// What goes after all of them.
+    /// The framing after all of them.
     pub(crate) fn end(self) -> &'static str {
         if self == Framing::Chunked { "0\r\n\r\n" } else { "" }
     }
@@ -156,12 +156,12 @@ impl Head {
         self.all(name).flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))
     }
 
-    /// Of an answer.
+    /// The status of an answer.
     pub(crate) fn status(&self) -> Option<u16> {
         self.line.strip_prefix("HTTP/1.")?.get(2..5)?.parse().ok()
     }
 
-    /// Whether the connection may be used again, by what this answer states (RFC 9112 section 9.3).
+    /// True if the connection may be used again, by what this answer states (RFC 9112 section 9.3).
     fn keeps_connection(&self) -> bool {
         let is_old = self.line.starts_with("HTTP/1.0");
         !self.has("connection", "close") && (!is_old || self.has("connection", "keep-alive"))
@@ -180,7 +180,7 @@ pub(crate) struct Decoder {
     excess: u64,
 }
 
-/// What a decoder reads.
+/// The kind of message that a decoder reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
     Request,
@@ -224,7 +224,7 @@ impl Decoder {
         self.excess
     }
 
-    /// Whether the connection goes on after it.
+    /// True if the connection goes on after it.
     pub(crate) fn keeps_connection(&self) -> bool {
         self.is_complete() && self.head.as_ref().is_some_and(Head::keeps_connection)
     }
@@ -268,7 +268,7 @@ impl Decoder {
         }
     }
 
-    /// What is read line by line, once there is a whole one.
+    /// Reads on, if what has come makes a whole line, or a whole head.
     fn look_at_line(&mut self) {
         let is_head = self.state == State::Head;
         let (end, most) = if is_head { (END, HEAD_BYTES_MAX) } else { (&END[..2], LINE_BYTES_MAX) };
@@ -300,7 +300,7 @@ impl Decoder {
         };
     }
 
-    /// What follows a head (RFC 9112 section 6.3).
+    /// The state that follows a head (RFC 9112 section 6.3).
     fn body(&mut self, head: Head) -> State {
         if self.of != Of::Request && head.status().is_some_and(|status| (100..200).contains(&status)) {
             // One on the way (RFC 9110 section 15.2).

@@ -25,7 +25,7 @@ use super::socket;
 use super::speech::Names;
 use super::told::{self, Told};
 
-/// What the clients' thread wants of the server's.
+/// An order from the clients' thread to the server's.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// The next connection at this listener is connection `exchange.connection` of the plan.
@@ -43,16 +43,16 @@ pub(crate) enum Order {
 pub(crate) const TOKEN_BYTES: usize = 16;
 /// A connection that is left over says nothing for this long, or something else.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(300);
-/// How long a proxy that is to say who the client is may take to, once it has connected.
+/// The time that a proxy which is to say who the client is may take to, once it has connected.
 const INTRODUCTION_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The server's thread. It ends when nobody can order anything any more.
 #[derive(Debug)]
 pub(crate) struct Origin {
     pub(crate) orders: mpsc::UnboundedSender<Order>,
-    /// Where it listens: as many as were asked for.
+    /// The addresses at which it listens: as many as were asked for.
     pub(crate) gates: Vec<SocketAddr>,
-    /// Where it refuses connections.
+    /// The address at which it refuses connections.
     pub(crate) refusing: SocketAddr,
     pub(crate) thread: JoinHandle<()>,
 }
@@ -178,7 +178,7 @@ async fn arrival(
     }
 }
 
-/// Whether a request came, up to the end of its head, and is for this path.
+/// True if a request came, up to the end of its head, and is for this path.
 async fn has_request_for(stream: &TcpStream, path: &str, came: &mut Vec<u8>) -> bool {
     let end = |came: &[u8]| came.windows(4).position(|window| window == b"\r\n\r\n");
     while end(came).is_none() {

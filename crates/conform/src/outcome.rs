@@ -1,4 +1,4 @@
-//! What one end of a connection did and saw, from which faults are judged.
+//! The outcome of one end of a connection: what it did and saw, from which faults are judged.
 
 use std::io;
 
@@ -6,18 +6,18 @@ use super::fault::Fault;
 use super::pattern::Difference;
 use super::told::Told;
 
-/// How the direction towards an end ended there.
+/// The end of the direction towards an end, as it arrived there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// It had not when this end left.
     Open,
-    /// With a FIN.
+    /// It ended with a FIN.
     Clean,
-    /// With a reset, or what the kernel makes of one.
+    /// It ended with a reset, or what the kernel makes of one.
     Reset,
 }
 
-/// What one end did and saw.
+/// The doings of one end, and what it saw.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) sent: u64,
@@ -30,12 +30,12 @@ pub(crate) struct Outcome {
     pub(crate) cut_at: Option<&'static str>,
     /// Bytes on the way when nothing held it back.
     pub(crate) not_held: Option<u64>,
-    /// What it saw that is wrong by itself.
+    /// Faults that it saw by itself.
     pub(crate) faults: Vec<Fault>,
     /// The proxy answered in place of the server; with this.
     pub(crate) refused: Option<String>,
     /// An answer said that its connection ends, and it did not.
     pub(crate) is_unclosed: bool,
-    /// What the server was told of the client.
+    /// The client that the server was told of.
     pub(crate) told: Option<Told>,
 }

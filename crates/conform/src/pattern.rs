@@ -1,19 +1,19 @@
 //! Bytes that tell where they belong: every word of a stream is a function of the stream and of its place in it.
 
-/// What one end of one connection writes.
+/// The bytes that one end of one connection writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     key: u64,
 }
 
-/// How far around the place of a mistake the bytes that came instead are looked for.
+/// The distance from the place of a mistake within which the bytes that came instead are looked for.
 const SEARCH_BYTES: u64 = 4 << 20;
-/// So many bytes name a place; fewer are found by chance.
+/// The number of bytes that name a place; fewer are found by chance.
 const SAMPLE_BYTES: usize = 32;
 const SAMPLE_BYTES_MIN: usize = 8;
 
 impl Pattern {
-    /// What the client (`end` 0) or the server (1) writes on a connection of the schedule with this seed.
+    /// The bytes that the client (`end` 0) or the server (1) writes on a connection of the schedule with this seed.
     pub(crate) fn new(seed: u64, connection: usize, end: usize) -> Pattern {
         Pattern { key: mix(seed ^ mix(2 * connection as u64 + end as u64 + 1)) }
     }
@@ -33,7 +33,7 @@ impl Pattern {
         }
     }
 
-    /// Where in `[from, to)` the stream has `sample`.
+    /// The place in `[from, to)` at which the stream has `sample`.
     fn find(self, sample: &[u8], from: u64, to: u64) -> Option<u64> {
         let mut text = vec![0; (to.saturating_sub(from) as usize) + sample.len()];
         self.fill(from, &mut text);
@@ -49,7 +49,7 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// How what came differs from what was sent, at the first byte that does. Places count from the stream's begin.
+/// The first difference between what came and what was sent. Places count from the stream's begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Difference {
     /// Bytes are missing, and the stream goes on behind them.
@@ -72,7 +72,7 @@ pub(crate) struct Checker {
     others: Vec<(String, Pattern)>,
     /// Bytes that have arrived.
     received: u64,
-    /// Where in the stream the next byte belongs; differs from `received` once something was missing.
+    /// The place in the stream at which the next byte belongs; differs from `received` once something was missing.
     next: u64,
     difference: Option<Difference>,
     expected: Vec<u8>,
@@ -124,7 +124,7 @@ impl Checker {
         }
     }
 
-    /// What `sample` is, that came where the stream has something else.
+    /// Tells what `sample` is, which came where the stream has something else.
     fn locate(&self, sample: &[u8]) -> Difference {
         let at = self.next;
         if sample.len() < SAMPLE_BYTES_MIN {

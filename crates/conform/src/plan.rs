@@ -9,7 +9,7 @@ use super::message::Dialogue;
 
 mod messages;
 
-/// What happens on the connections of one schedule.
+/// The connections of one schedule.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Plan {
     pub(crate) connections: Vec<ConnectionPlan>,
 }
 
-/// What both ends do on a connection.
+/// The scripts of both ends of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionPlan {
     pub(crate) client: Script,
@@ -26,13 +26,13 @@ pub(crate) struct ConnectionPlan {
     pub(crate) early: usize,
     /// The connection is made once the one before is held back.
     pub(crate) waits: bool,
-    /// In the way `absolute`: the request and its answer.
+    /// The request and its answer, in the way `absolute`.
     pub(crate) dialogue: Option<Dialogue>,
     /// The request goes over the connection of the one before, once that is answered, if the answer lets it.
     pub(crate) follows: bool,
 }
 
-/// What one end does.
+/// The script of one end.
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     pub(crate) steps: Vec<Step>,
@@ -66,7 +66,7 @@ pub(crate) enum Step {
     UntilReleased,
 }
 
-/// How an end leaves.
+/// The way in which an end leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Last {
     /// Closes once the other end has ended its direction.
@@ -77,12 +77,12 @@ pub(crate) enum Last {
     Reset,
 }
 
-/// How an end reads.
+/// The way in which an end reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// At most so many bytes at a time.
+    /// The most bytes at a time.
     pub(crate) chunk: usize,
-    /// After each.
+    /// The pause after each read.
     pub(crate) pause: Duration,
     /// Stops after so many bytes until it is released.
     pub(crate) stall_at: Option<u64>,
@@ -357,7 +357,8 @@ impl Draw {
         Reading { chunk: bytes / reads as usize + 1, pause, stall_at: None }
     }
 
-    /// Up to `count` writes of at most `bytes` together, with pauses between some, and how many bytes they are.
+    /// Draws up to `count` writes of at most `bytes` together, with pauses between some, and says how many bytes they
+    /// are.
     fn writes(&mut self, bytes: usize, count: u64) -> (Vec<Step>, u64) {
         let count = self.between(1, count);
         let largest = (bytes as u64 / count).max(1);
@@ -386,7 +387,7 @@ impl Draw {
         (steps, total)
     }
 
-    /// From 1 to `max`, small as often as large: uniform in the number of its bits.
+    /// A size from 1 to `max`, small as often as large: uniform in the number of its bits.
     fn size(&mut self, max: usize) -> usize {
         let bits = u64::from(usize::BITS - max.leading_zeros());
         let top = 1_u64 << self.between(1, bits);
@@ -419,7 +420,7 @@ mod tests {
     use crate::entrance::{Entrance, WayIn};
     use crate::introduction::HeaderVersion;
 
-    /// Of streams, and of messages.
+    /// The plans of streams, and of messages.
     fn plans(seed: u64) -> [Plan; 2] {
         [(WayIn::Forward, false), (WayIn::Absolute, true)].map(|(way, are_messages)| {
             let entrance = Entrance { way, proxy: None, user: None, introduces: Some(HeaderVersion::V1) };

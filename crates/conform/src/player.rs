@@ -19,7 +19,7 @@ use super::role::Role;
 use super::speech::{Names, Speech};
 use super::told::Told;
 
-/// What happened on a connection before its ends play.
+/// The state of a connection before its ends play.
 #[derive(Debug, Default)]
 pub(crate) struct Begin {
     /// Bytes of its own stream that the end has sent along with the hand-shake with the proxy.
@@ -40,9 +40,9 @@ pub(crate) struct Begin {
 const HELD_AFTER: Duration = Duration::from_secs(1);
 /// Bytes of one write(2) at most.
 const WRITE_BYTES_MAX: usize = 256 * 1024;
-/// So many reads and writes of an end come one after the other.
+/// The most reads and writes of an end that come one after the other.
 const OPERATIONS_MAX: u32 = 8;
-/// Of a write while it waits to be held back, or to fail.
+/// The bytes of a write while it waits to be held back, or to fail.
 const FLOOD_BYTES: usize = 64 * 1024;
 
 /// Plays `script` on `stream`. With the outcome comes the connection, if another request may go over it.
@@ -115,12 +115,12 @@ struct Player<'a> {
     exchange: &'a Exchange,
     mine: Pattern,
     checker: RefCell<Checker>,
-    /// What is around the streams, if they go in messages.
+    /// The messages around the streams, if there are any.
     speech: Option<Speech>,
     arrival: Cell<Arrival>,
     sent: Cell<u64>,
     write_error: Cell<Option<io::ErrorKind>>,
-    /// What the writer is at.
+    /// The writer's place in its script.
     at: Cell<&'static str>,
     not_held: Cell<Option<u64>>,
     operations: Cell<u32>,

@@ -46,7 +46,7 @@ pub(crate) struct Runner {
     pub(crate) held_bytes_max: u64,
 }
 
-/// Between two looks at whether anything moves.
+/// The time between two looks at whether anything moves.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 impl Runner {

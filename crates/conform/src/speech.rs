@@ -1,4 +1,4 @@
-//! How an end of a connection speaks where streams go in messages: what it has to say, and what it was told.
+//! The speech of an end where streams go in messages: what it has to say, and what it was told.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -10,7 +10,7 @@ use super::fault::Fault;
 use super::message::{self, Decoder, Dialogue, Framing, Head, Of};
 use super::role::Role;
 
-/// What a request has besides what its schedule says.
+/// The parts of a request that its schedule does not say.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     /// The server's address.
@@ -26,7 +26,7 @@ pub(crate) struct Speech {
     names: Names,
     path: String,
     end: Role,
-    /// To be written, from this place on.
+    /// The bytes to be written, of which those before `written` are.
     outbox: RefCell<Vec<u8>>,
     written: Cell<usize>,
     decoder: RefCell<Decoder>,
@@ -127,7 +127,7 @@ impl Speech {
         decoder.is_complete() && !decoder.head().is_some_and(|head| self.is_refusal(head))
     }
 
-    /// What comes is no message of the other end.
+    /// True if what comes is no message of the other end.
     pub(crate) fn is_in_vain(&self) -> bool {
         self.decoder.borrow().broken().is_some() || self.refused().is_some()
     }
@@ -137,7 +137,7 @@ impl Speech {
         self.end == Role::Client && self.is_whole() && !self.is_closed.get() && !self.keeps_connection()
     }
 
-    /// Whether another request may go over the connection.
+    /// True if another request may go over the connection.
     pub(crate) fn keeps_connection(&self) -> bool {
         let decoder = self.decoder.borrow();
         self.end == Role::Client && decoder.keeps_connection() && decoder.excess() == 0 && !self.is_closed.get()
@@ -149,7 +149,7 @@ impl Speech {
         decoder.head().filter(|head| self.is_refusal(head)).map(|head| head.line.clone())
     }
 
-    /// What is wrong with what came, whatever the other end did.
+    /// The faults of what came, whatever the other end did.
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let decoder = self.decoder.borrow();
         let mut faults = match decoder.head() {

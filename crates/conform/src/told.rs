@@ -9,12 +9,12 @@ use super::fault::Fault;
 use super::introduction::{HeaderVersion, LINE_BYTES_MAX, SIGNATURE};
 use super::socket;
 
-/// What a server was told before anything else.
+/// The client that a server was told of before anything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     /// This client.
     Client(SocketAddr),
-    /// That the proxy speaks for itself, or does not know.
+    /// The proxy speaks for itself, or does not know.
     Nobody,
     /// No header: why.
     Nothing(String),
@@ -101,7 +101,7 @@ fn told_by_block(header: &[u8]) -> Told {
 }
 
 impl Told {
-    /// What is wrong with it, if the client is `named` in its own header, or speaks for itself at `own` address.
+    /// The fault in it, if the client is `named` in its own header, or speaks for itself at `own` address.
     pub(crate) fn judge(&self, named: Option<SocketAddr>, own: SocketAddr) -> Option<Fault> {
         let canonical = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
         match self {

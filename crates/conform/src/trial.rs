@@ -24,16 +24,16 @@ use super::tcp_memory::TcpMemory;
 /// A trial of a proxy, as it is asked for.
 #[derive(Debug)]
 pub struct Trial {
-    /// Where clients connect, and how they tell the proxy where they want to go.
+    /// The address at which clients connect, and the way in which they tell the proxy where they want to go.
     pub entrance: Entrance,
     /// The address at which the server listens, as the proxy is to reach it. At port 0 there is a port for each job;
     /// [`WayIn::Forward`] needs the one port that the proxy connects to.
     pub origin: SocketAddr,
     /// The version of the PROXY header with which the proxy must tell the server who the client is, if it must.
     pub expected_header: Option<HeaderVersion>,
-    /// Where the clients' sockets are opened.
+    /// The place of the clients' sockets.
     pub clients_place: Place,
-    /// Where the server's sockets are opened.
+    /// The place of the server's sockets.
     pub origin_place: Place,
     /// The seeds of the schedules to run; see [`Behaviour::seeds`].
     pub schedules: Vec<u64>,
@@ -41,7 +41,7 @@ pub struct Trial {
     pub allowed: Vec<String>,
     /// The most schedules that run at a time.
     pub jobs: usize,
-    /// How long nothing may move on a schedule before it is stuck; longer than [`PAUSE_MAX`].
+    /// The time without any movement after which a schedule is stuck; longer than [`PAUSE_MAX`].
     pub patience: Duration,
     /// The most bytes that may be on the way to a reader that has stopped reading; with more its sender is not held back.
     pub held_bytes_max: u64,
@@ -52,7 +52,7 @@ pub struct Trial {
 pub struct Report {
     /// The counts of the schedules that were run, which are fewer than were asked for if the trial was ended early.
     pub matrix: Matrix,
-    /// How long the trial took.
+    /// The time that the trial took.
     pub elapsed: Duration,
     /// The memory that the machine's sockets took meanwhile.
     pub tcp_memory: TcpMemory,
@@ -64,9 +64,9 @@ pub enum Error {
     /// The server's thread could not listen.
     #[error("listen at {address}: {source}{}", expected(.source))]
     Listen {
-        /// Where it should have listened.
+        /// The address at which it should have listened.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The kernel's answer.
         source: io::Error,
     },
     /// Nobody listens at the proxy's address.
@@ -74,7 +74,7 @@ pub enum Error {
     NoProxy {
         /// The address.
         proxy: SocketAddr,
-        /// What the kernel said.
+        /// The kernel's answer.
         source: io::Error,
     },
     /// The clients' thread could not be moved to its place.

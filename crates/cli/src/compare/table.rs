@@ -126,7 +126,7 @@ fn or_dash(value: f64, show: impl FnOnce(f64) -> String) -> String {
     if value.is_nan() { "-".to_owned() } else { show(value) }
 }
 
-/// How well goodput agrees over all rows, in a sentence.
+/// A sentence on how well goodput agrees over all rows.
 pub(super) fn verdict(rows: &Table) -> String {
     let differences = rows.column("goodput_difference_percent").and_then(Column::as_f64).expect("it is a measure");
     let mut sizes: Vec<f64> = differences.iter().map(|difference| difference.abs()).filter(|d| !d.is_nan()).collect();

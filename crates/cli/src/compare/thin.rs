@@ -7,10 +7,10 @@ use headend_engine::time::Duration;
 use headend_scenario::results::trace::{RunTrace, Sample};
 use headend_scenario::results::{Column, RunOutcome, Swept, Table};
 
-/// At most one sample in so long.
+/// The least time between two samples that are kept.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// What is kept of both sides.
+/// The windows that are kept of both sides.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     rows: Vec<Row>,

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::printing;
 
-/// What was asked for, as a report repeats it.
+/// The request for a trial, as a report repeats it.
 #[derive(Debug)]
 pub(super) struct Heading {
     pub(super) proxy: String,

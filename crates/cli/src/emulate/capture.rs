@@ -22,7 +22,7 @@ use crate::failure::Failure;
 const CHUNK_BYTES: usize = 256 << 10;
 /// Chunks that wait for the disk at most.
 const CHUNKS_MAX: usize = 256;
-/// What has been recorded is written after so long at the latest, if there is traffic.
+/// The age at which what has been recorded is written, if there is traffic.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// Sees the packets, in the reactor's thread.
@@ -35,7 +35,7 @@ pub(super) struct Recorder {
     unwritten: Arc<AtomicU64>,
 }
 
-/// What is written at once to one of the files.
+/// The bytes that are written at once to one of the files.
 struct Chunk {
     side: usize,
     bytes: Vec<u8>,

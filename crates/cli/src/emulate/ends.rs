@@ -1,4 +1,4 @@
-//! What is at the two ends of the emulated network: devices made in namespaces, or interfaces that are there.
+//! The two ends of the emulated network: devices made in namespaces, or interfaces that are there.
 
 use std::net::Ipv4Addr;
 
@@ -15,7 +15,7 @@ use headend_sim::network::Network;
 use super::Arguments;
 use crate::failure::Failure;
 
-/// Of an Ethernet frame, besides the packet.
+/// The bytes of an Ethernet frame besides the packet.
 pub(super) const FRAME_BYTES: u32 = HEADER_BYTES as u32;
 
 /// Both ends, as the reactor takes them: by port.

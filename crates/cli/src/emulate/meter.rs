@@ -1,4 +1,4 @@
-//! What is said of each second, and at the end.
+//! The report of each second, and the summary at the end.
 
 use std::io::{self, Write};
 
@@ -21,7 +21,7 @@ pub(super) struct Sample {
     is_urgent: bool,
 }
 
-/// What a direction of a link has counted, and what waits in it.
+/// The counts of a direction of a link, and what waits in it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     arrived: u64,
@@ -47,11 +47,11 @@ impl Sample {
 /// Prints.
 pub(super) struct Meter {
     format: Format,
-    /// From this lateness on a delivery is late.
+    /// The lateness from which on a delivery is late.
     late: Duration,
     /// Link and direction.
     names: Vec<(String, String)>,
-    /// What was last shown.
+    /// The counts that were last shown.
     before: Vec<Counts>,
     before_at: Time,
     last: Option<Sample>,
@@ -240,7 +240,7 @@ impl Meter {
         }
     }
 
-    /// Of the column of names.
+    /// The width of the column of names.
     fn width(&self) -> usize {
         self.names
             .iter()
@@ -250,7 +250,7 @@ impl Meter {
     }
 }
 
-/// What a reader must know before believing the figures.
+/// The warnings that a reader must know before believing the figures.
 fn warnings(strain: &Strain, late: Duration, is_urgent: bool, unwritten: u64) -> Vec<String> {
     let mut lines = Vec::new();
     let mut signs = Vec::new();

@@ -20,19 +20,20 @@ use crate::failure::Failure;
 /// Which program drives the flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Program {
-    /// For bulk and ftp-get flows: the data's sender is iperf3's client
+    /// The data's sender is iperf3's client; for bulk and ftp-get flows
     Iperf3,
-    /// For http-get flows with `bytes`: from nginx
+    /// The data comes from nginx; for http-get flows with `bytes`
     Curl,
 }
 
 /// A listening program is given so long to listen.
 const LISTENING_MAX: Duration = Duration::from_secs(10);
-/// What nginx serves.
+/// The file that nginx serves.
 const FILE: &str = "data";
 
 impl Program {
-    /// What has to be installed, by the end that runs it: who listens, and who connects.
+    /// The programs that have to be installed, by the end that runs them: the one that listens, and the one that
+    /// connects.
     fn binaries(self) -> [&'static str; 2] {
         match self {
             Program::Iperf3 => ["iperf3", "iperf3"],
@@ -40,7 +41,7 @@ impl Program {
         }
     }
 
-    /// Whether the data's sender listens.
+    /// True if the data's sender listens.
     pub(super) fn sender_listens(self) -> bool {
         self == Program::Curl
     }
@@ -150,7 +151,7 @@ fn spawn(command: &mut Command) -> io::Result<Child> {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()
 }
 
-/// What a program that has ended badly said last.
+/// The last words of a program that has ended badly.
 pub(super) fn last_words(child: &mut Child) -> String {
     const SAID_MAX: u64 = 4_096;
     let mut said = Vec::new();
@@ -169,7 +170,7 @@ pub(super) fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Where a program is: on the PATH, or where Debian keeps daemons, which is not on everybody's.
+/// The path of a program: on the PATH, or where Debian keeps daemons, which is not on everybody's.
 fn find(binary: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
@@ -181,7 +182,7 @@ fn command(binary: &str) -> Command {
     process::command(find(binary).unwrap_or_else(|| binary.into()))
 }
 
-/// Whether anybody listens at `port` in this thread's namespace (proc_net(5): state 0A).
+/// True if anybody listens at `port` in this thread's namespace (proc_net(5): state 0A).
 fn is_listening(port: u16) -> io::Result<bool> {
     const LISTEN: &str = "0A";
     let sockets = fs::read_to_string("/proc/thread-self/net/tcp")?;

@@ -29,12 +29,12 @@ use crate::failure::Failure;
 
 /// A proxy is given so long to end its connections when it is told to.
 const ENDING_MAX: Duration = Duration::from_secs(2);
-/// What a proxy that buffers holds at least: less than a page moves nothing.
+/// The least that a proxy which buffers can hold: less than a page moves nothing.
 const BUFFER_MIN: Bytes = Bytes::new(4_096);
 /// All of a spool: a run's transfers are far from it.
 const QUOTA: &str = "1TB";
 
-/// What a proxy has counted of one connection.
+/// The counts of a proxy for one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Relayed {
     /// The flow and its instance.
@@ -46,12 +46,12 @@ pub(crate) struct Relayed {
     /// Segments that the proxy sent again, by side.
     pub(crate) local_retransmits: u64,
     pub(crate) remote_retransmits: u64,
-    /// How it ended, in the proxy's words.
+    /// The connection's end, in the proxy's words.
     pub(crate) end: String,
 }
 
 impl Relayed {
-    /// For results.
+    /// The counts as JSON, for results.
     pub(crate) fn json(&self) -> Value {
         let Relayed { flow, instance, down, up, local_retransmits, remote_retransmits, end } = self;
         json!({
@@ -67,10 +67,10 @@ pub(super) struct Plan {
     /// The proxy's node and its name.
     node: usize,
     name: String,
-    /// Whether who connects is on the local side.
+    /// True if the end that connects is on the local side.
     from_local: bool,
     config: String,
-    /// What it relays, by the port that it connects to.
+    /// The connections that it relays, by the port that each connects to.
     relays: Vec<(u16, String, u32)>,
     listens_at: u16,
     relay: RelayModel,
@@ -141,7 +141,7 @@ fn config(model: RelayModel, [local, remote]: &[Settings; 2], from_local: bool) 
     text
 }
 
-/// What the sockets of a side are told.
+/// The table of a proxy's file with the options of a side's sockets.
 fn side(settings: &Settings) -> String {
     let options = &settings.socket;
     let mut text = format!("congestion_control = \"{}\"\n", options.controller());

@@ -36,35 +36,35 @@ use crate::failure::Failure;
 const FIRST_PORT: u16 = 5_001;
 /// Flow instances of a run at most: each has two threads.
 const TRANSFERS_MAX: usize = 500;
-/// Between two looks at whether to stop.
+/// The time between two looks at whether to stop.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(20);
 /// The ends of flows are given so long to leave when they are told to.
 const LEAVING_MAX: StdDuration = StdDuration::from_secs(5);
 
-/// What a run yields.
+/// The yield of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) outcome: RunOutcome,
     pub(crate) trace: RunTrace,
     pub(crate) health: Health,
-    /// What proxies have counted, by connection.
+    /// The counts of proxies, by connection.
     pub(crate) relayed: Vec<Relayed>,
 }
 
-/// Whether the machine kept up with the model.
+/// The signs by which to tell whether the machine kept up with the model.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Health {
     pub(crate) strain: Strain,
     /// Deliveries against the model's time.
     pub(crate) deliveries: Lateness,
-    /// Whether the reactor ran before ordinary threads.
+    /// True if the reactor ran before ordinary threads.
     pub(crate) is_urgent: bool,
-    /// Whether TCP held so much memory meanwhile that the kernel keeps windows small.
+    /// True if TCP held so much memory meanwhile that the kernel keeps windows small.
     pub(crate) is_short_of_memory: bool,
 }
 
 impl Health {
-    /// Whether the results are the network's and not the machine's.
+    /// True if the results are the network's and not the machine's.
     pub(crate) fn kept_up(&self) -> bool {
         self.strain.is_none() && !self.is_short_of_memory
     }
@@ -193,7 +193,7 @@ fn transfers(scenario: &Scenario, seed: u64, program: Option<Program>) -> Result
     Ok(transfers)
 }
 
-/// What is at each port of the network.
+/// The places at the ports of the network.
 fn attachments(site: &Site, network: &Network) -> Vec<Option<Attachment>> {
     let ports = site.hosts().filter_map(|(node, _)| network.port(node)).map(|port| usize::from(port.0) + 1).max();
     let mut attachments = vec![None; ports.unwrap_or(0)];
@@ -237,7 +237,7 @@ fn act(transfer: &Transfer, is_sender: bool, site: &Site, stage: &Stage, watched
     transfer.play(is_sender, &place, stage);
 }
 
-/// How the flows went.
+/// The outcome of the flows.
 struct Played {
     begun: Time,
     ended: Time,
@@ -307,7 +307,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// What was seen of a flow's connection, or of the two that it has through a proxy.
+/// The packets that were seen of a flow's connection, or of the two that it has through a proxy.
 struct Seens {
     /// The data's sender's.
     sender: Seen,
@@ -370,14 +370,14 @@ fn flow_row(transfer: &Transfer, seens: Seens, series: &Series, begun: Time, end
     }
 }
 
-/// What a host has counted of all its connections since it was made.
+/// The counts of a host over all its connections since it was made.
 struct Counted {
     timeouts: u64,
     recoveries: u64,
 }
 
 impl Counted {
-    /// Of the calling thread's namespace: the pairs of lines in `/proc/net/netstat`, names above values.
+    /// Reads those of the calling thread's namespace: the pairs of lines in `/proc/net/netstat`, names above values.
     fn read() -> Result<Counted, Error> {
         const FILE: &str = "/proc/thread-self/net/netstat";
         let text = fs::read_to_string(FILE).map_err(|error| Error::new(FILE, error))?;

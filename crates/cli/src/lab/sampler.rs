@@ -1,4 +1,4 @@
-//! What the kernel tells of each sender, again and again: the time series, and what only a series shows.
+//! The sampler of `TCP_INFO`: the time series of each sender, and what only a series shows.
 
 use std::time::Duration as StdDuration;
 
@@ -10,10 +10,10 @@ use headend_scenario::results::trace::Sample;
 use super::stage::Stage;
 use super::traffic::Transfer;
 
-/// Between two questions. A fast recovery lasts a round trip at least, so hardly one comes and goes unseen.
+/// The time between two questions. A fast recovery lasts a round trip at least, so hardly one comes and goes unseen.
 const EVERY: StdDuration = StdDuration::from_millis(5);
 
-/// What the samples of one sender show.
+/// The facts that the samples of one sender show.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Series {
     /// A sample for each change that was seen; times count from the beginning of the run.

@@ -38,11 +38,12 @@ const HOSTS_MAX: usize = 100;
 /// The namespaces of a scenario's hosts, and of the proxies that flows go through.
 #[derive(Debug)]
 pub(super) struct Site {
-    /// By node; routers have none.
+    /// The hosts by node; routers have none.
     hosts: Vec<Option<Host>>,
-    /// What the sockets of each proxy are told: those of its local side, then those of its remote one.
+    /// The options of each proxy's sockets: those of its local side, then those of its remote one.
     sides: BTreeMap<usize, [Settings; 2]>,
-    /// What was put into the kernel for them. The kernel takes it out when these are dropped, or with this process.
+    /// The instances of FAST that were put into the kernel for them. The kernel takes one out when it is dropped, or
+    /// with this process.
     fast: Vec<(Parameters, Instance)>,
 }
 
@@ -51,7 +52,7 @@ pub(super) struct Site {
 pub(super) struct Host {
     pub(super) namespace: Namespace,
     pub(super) address: Ipv4Addr,
-    /// Of the namespace and its default route.
+    /// The settings of the namespace and of its default route.
     pub(super) settings: Settings,
     /// Other routes: to these addresses TCP does what these metrics say.
     exceptions: Vec<(Ipv4Addr, Metrics)>,
@@ -102,8 +103,8 @@ impl Site {
         Ok((site, tuns))
     }
 
-    /// What a proxy's namespace is told, and its routes to the hosts of its local side. Its sides share a namespace: where
-    /// their settings differ, the local one's hold.
+    /// The settings of a proxy's namespace, and its routes to the hosts of its local side. Its sides share a namespace:
+    /// where their settings differ, the local one's hold.
     fn settings_of_proxy(
         &mut self,
         scenario: &Scenario,
@@ -125,12 +126,12 @@ impl Site {
         Ok((settings, exceptions))
     }
 
-    /// What the sockets of proxy `node` are told, on its local and on its remote side.
+    /// The options of the sockets of proxy `node`, on its local and on its remote side.
     pub(super) fn sides(&self, node: usize) -> &[Settings; 2] {
         &self.sides[&node]
     }
 
-    /// What a host with this personality is told; FAST is put into the kernel for it.
+    /// The settings of a host with this personality; FAST is put into the kernel for it.
     fn settings(&mut self, personality: &Personality) -> Result<Settings, Failure> {
         if !has_fast(personality) {
             return Ok(personality::map_here(personality).0);
@@ -154,12 +155,12 @@ impl Site {
     }
 }
 
-/// Whether hosts with this personality have a FAST of their own, which every run puts in under another name.
+/// True if hosts with this personality have a FAST of their own, which every run puts in under another name.
 fn has_fast(personality: &Personality) -> bool {
     personality.controller == Algorithm::Fast && fast::missing_for_a_while().is_none()
 }
 
-/// What the kernel cannot do of a personality.
+/// The parts of a personality that the kernel cannot do.
 pub(super) fn unmapped(personality: &Personality) -> Vec<Unmapped> {
     // The name does not matter here.
     let mapped = if has_fast(personality) {
@@ -247,7 +248,7 @@ fn name(site: u32, number: usize, node: &str) -> String {
     name
 }
 
-/// What the names of all that this process makes begin with.
+/// The beginning of the names of all that this process makes.
 fn prefix() -> String {
     let pid = std::process::id();
     let start = start_of(pid).expect("this process is in /proc");
@@ -260,8 +261,8 @@ pub(super) fn folder() -> PathBuf {
     std::env::temp_dir().join(format!("{}{}", prefix(), FOLDERS.fetch_add(1, Ordering::Relaxed)))
 }
 
-/// When process `pid` was started, in ticks since boot: field 22 of its `stat` (proc_pid_stat(5)). `None` if there is no
-/// such process.
+/// The time at which process `pid` was started, in ticks since boot: field 22 of its `stat` (proc_pid_stat(5)). `None`
+/// if there is no such process.
 fn start_of(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the program's name in parentheses, which may hold anything.
@@ -274,7 +275,7 @@ fn owner(name: &str) -> Option<(u32, u64)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// Whether something of this name was made by a lab whose process is gone.
+/// True if something of this name was made by a lab whose process is gone.
 fn is_orphan(name: &str) -> bool {
     owner(name).is_some_and(|(pid, start)| start_of(pid) != Some(start))
 }
@@ -320,7 +321,7 @@ fn take_down(namespace: &Namespace) -> Result<(), Error> {
     netns::remove(namespace.name())
 }
 
-/// What a flow is that no kernel can run for the simulator.
+/// The name of a kind of flows that no kernel can run for the simulator; `None` for the others.
 fn only_simulated(kind: FlowKind) -> Option<&'static str> {
     match kind {
         FlowKind::Requests { .. } => Some("requests one after another"),

@@ -1,4 +1,4 @@
-//! What the threads of a run share: the clock, when the run began, and whether to stop.
+//! The state that the threads of a run share: the clock, when the run began, and whether to stop.
 
 use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -7,7 +7,7 @@ use std::time::Duration as StdDuration;
 use headend_engine::time::{Duration, Time};
 use headend_host::clock::Monotonic;
 
-/// Where the ends of a run's flows get ready, begin together and leave.
+/// The stage on which the ends of a run's flows get ready, begin together and leave.
 #[derive(Debug)]
 pub(super) struct Stage {
     clock: Monotonic,
@@ -23,7 +23,7 @@ struct State {
     present: usize,
     begun: Option<Time>,
     stopped: bool,
-    /// What the machine would not do; the run has stopped then.
+    /// The first refusal of the machine, if there was one; the run has stopped then.
     failure: Option<String>,
 }
 
@@ -94,12 +94,12 @@ impl Stage {
         self.changed.notify_all();
     }
 
-    /// What the machine would not do: the first of it.
+    /// The first refusal of the machine, if there was one.
     pub(super) fn failure(&self) -> Option<String> {
         self.lock().failure.clone()
     }
 
-    /// Whether the run has stopped.
+    /// True if the run has stopped.
     pub(super) fn has_stopped(&self) -> bool {
         self.lock().stopped
     }

@@ -24,11 +24,11 @@ pub(super) struct Transfer {
     pub(super) instance: u32,
     /// The port that the listening end listens at; nobody else's in this run.
     pub(super) port: u16,
-    /// With a proxy between: the port at which that listens for the connecting end.
+    /// The port at which a proxy between the ends listens for the connecting one, if there is a proxy.
     pub(super) near_port: Option<u16>,
-    /// What drives it, if not our own traffic.
+    /// The program that drives it, if not our own traffic does.
     pub(super) program: Option<Program>,
-    /// When it starts, counted from the beginning of the run.
+    /// The time of its start, counted from the beginning of the run.
     pub(super) start: Duration,
     /// Bytes that the sender will have written; known once the segment size is.
     total: AtomicU64,
@@ -52,15 +52,15 @@ struct State {
     fault: Option<(Time, String)>,
 }
 
-/// What an end needs to know of its host and of the other one.
+/// The facts that an end needs to know of its host and of the other one.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
-    /// What to tell every socket.
+    /// The options of every socket.
     pub(super) options: Options,
-    /// Where to listen, or what to connect to.
+    /// The address to listen at, or to connect to.
     pub(super) address: Ipv4Addr,
     pub(super) port: u16,
-    /// What is seen of all transfers, and which of them this is.
+    /// The watch over all transfers, and the index of this one in it.
     pub(super) watched: (Arc<Mutex<Vec<Watched>>>, usize),
 }
 
@@ -93,7 +93,7 @@ impl Transfer {
         }
     }
 
-    /// Whether the data's sender listens and the receiver connects.
+    /// True if the data's sender listens and the receiver connects.
     pub(super) fn sender_listens(&self) -> bool {
         match self.program {
             Some(program) => program.sender_listens(),
@@ -113,7 +113,7 @@ impl Transfer {
         read.min(self.flow.bytes.unwrap_or(Bytes::MAX))
     }
 
-    /// Whether the receiver has read everything.
+    /// True if the receiver has read everything.
     pub(super) fn is_complete(&self) -> bool {
         self.complete.load(Ordering::Relaxed)
     }
@@ -123,7 +123,7 @@ impl Transfer {
         self.lock().fault.clone()
     }
 
-    /// What the kernel says of the sender now, or said last.
+    /// The kernel's figures of the sender now, or the last that it gave.
     pub(super) fn sender_info(&self) -> Option<Info> {
         let mut state = self.lock();
         if let Some(sender) = &state.sender
@@ -274,7 +274,7 @@ impl Transfer {
         self.talk(is_sender, socket, place, stage)
     }
 
-    /// What is said on a connection.
+    /// Says and hears what an end has to on its connection.
     fn talk(&self, is_sender: bool, socket: Arc<Socket>, place: &Place, stage: &Stage) -> Result<(), Trouble> {
         let request = if let FlowKind::HttpGet { request, .. } = self.flow.kind { request } else { Bytes::ZERO };
         if is_sender {
@@ -362,7 +362,7 @@ impl Transfer {
     }
 }
 
-/// What is read or written at a time.
+/// The bytes that are read or written at a time.
 const CHUNK: Bytes = Bytes::new(1 << 17);
 
 static ZEROS: [u8; 1 << 17] = [0; 1 << 17];
@@ -420,7 +420,8 @@ impl Trouble {
 }
 
 impl From<io::Error> for Trouble {
-    /// What the peer or the network can bring about is the flow's trouble, in the simulator's words where it has them.
+    /// The trouble of a flow, for all that the peer or the network can bring about; in the simulator's words where it
+    /// has them.
     fn from(error: io::Error) -> Trouble {
         let why = match error.kind() {
             ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => "reset by the peer",

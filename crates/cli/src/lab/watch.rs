@@ -1,4 +1,4 @@
-//! What passes between the hosts and the network, read packet by packet: what no socket tells.
+//! A watch on the packets between the hosts and the network: it tells what no socket tells.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -20,11 +20,11 @@ pub(super) struct Eyes {
 /// A flow instance to be watched. A real program may open several connections: the one with the most data is the flow.
 #[derive(Debug)]
 pub(super) struct Watched {
-    /// Whether the data's sender is the end that listens.
+    /// True if the data's sender is the end that listens.
     pub(super) sender_listens: bool,
     /// Data beyond this are none of the flow's: programs send more than they are asked to.
     enough: Bytes,
-    /// By the connecting end's port.
+    /// The connections by the connecting end's port.
     connections: BTreeMap<u16, Seen>,
 }
 
@@ -38,7 +38,7 @@ impl Watched {
         self.connections.values().map(Seen::arrived).max().unwrap_or(Bytes::ZERO)
     }
 
-    /// What was seen of the flow's data.
+    /// The packets that were seen of the flow's data.
     pub(super) fn into_seen(self) -> Seen {
         self.connections.into_values().max_by_key(|seen| seen.segments).unwrap_or_default()
     }
@@ -68,7 +68,7 @@ impl Tap for Eyes {
     }
 }
 
-/// What was seen of one connection.
+/// The packets that were seen of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// Round trips, from when the sender's host let a segment go to when the ACK for it came.
@@ -77,17 +77,17 @@ pub(super) struct Seen {
     pub(super) segments: u64,
     /// SYNs that left the sender's host, each after the first upon a time-out.
     pub(super) syns: u64,
-    /// Of the data segments, those with data that had left before.
+    /// Data segments with data that had left before.
     pub(super) retransmits: u64,
     /// Data segments that reached the receiver's host though all of their bytes had.
     pub(super) spurious: u64,
     /// Bytes that reached the receiver's host, headers and repetitions included.
     pub(super) wire_bytes: u64,
-    /// When the first packet of the connection was seen.
+    /// The time at which the first packet of the connection was seen.
     pub(super) opened_at: Option<Time>,
-    /// When the last ACK for new data of the flow reached the sender's host.
+    /// The time at which the last ACK for new data of the flow reached the sender's host.
     pub(super) acked_at: Time,
-    /// When data of the flow last reached the receiver's host that it can read at once.
+    /// The time at which data of the flow last reached the receiver's host that it can read at once.
     pub(super) arrived_at: Time,
     enough: u64,
     sent: Sent,
@@ -97,11 +97,11 @@ pub(super) struct Seen {
 /// Which of a flow's packets this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Where {
-    /// From the data's sender, as it leaves its host.
+    /// The packet leaves the host of the data's sender.
     Leaving,
-    /// From the data's sender, as it reaches the receiver's host.
+    /// The packet comes from the data's sender and reaches the receiver's host.
     Arriving,
-    /// From the data's receiver, as it reaches the sender's host.
+    /// The packet comes from the data's receiver and reaches the sender's host.
     Answer,
 }
 
@@ -155,7 +155,7 @@ impl Seen {
     }
 }
 
-/// What the sender has in flight. Places in the stream count from its first byte.
+/// The data that the sender has in flight. Places in the stream count from its first byte.
 #[derive(Debug, Default)]
 struct Sent {
     isn: u32,
@@ -163,7 +163,7 @@ struct Sent {
     near: u64,
     end: u64,
     acked: u64,
-    /// By place, without gaps or overlaps.
+    /// The parts by place, without gaps or overlaps.
     flight: VecDeque<Part>,
 }
 
@@ -230,7 +230,7 @@ impl Sent {
     }
 }
 
-/// What has reached the receiver.
+/// The data that has reached the receiver.
 #[derive(Debug, Default)]
 struct Arrived {
     isn: u32,

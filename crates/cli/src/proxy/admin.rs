@@ -1,4 +1,4 @@
-//! Where whoever operates a proxy looks at it: a page, its status, metrics, and whether it is well.
+//! The admin server of a proxy: a page, its status, metrics, and whether it is well, for whoever operates it.
 //!
 //! | where | what |
 //! |---|---|
@@ -42,7 +42,7 @@ pub(super) struct Admin {
     facts: watch::Sender<Facts>,
 }
 
-/// What only the proxy's own thread knows, as it was last told.
+/// The facts that only the proxy's own thread knows, as it last told them.
 #[derive(Clone)]
 pub(super) struct Facts {
     state: State,
@@ -51,7 +51,7 @@ pub(super) struct Facts {
     grants: Arc<[Vec<Grant>; 2]>,
 }
 
-/// What the proxy is at.
+/// The proxy's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Serving,
@@ -59,11 +59,11 @@ pub(super) enum State {
     Stuck,
     /// It takes no new connections; those that are open may end.
     Draining,
-    /// As `Draining`, and another process has its listeners, this one's too.
+    /// The proxy drains, and another process has its listeners, this one's too.
     HandedOver,
 }
 
-/// What answering takes.
+/// The means of answering.
 struct Desk {
     books: Arc<Books>,
     facts: watch::Receiver<Facts>,
@@ -72,12 +72,12 @@ struct Desk {
 
 /// Those who look at the same time; others wait.
 const VISITORS_MAX: usize = 64;
-/// Of those who may not look, so many at a time hear it; others are closed on. They take no visitor's place.
+/// The most of those who may not look that hear so at a time; others are closed on. They take no visitor's place.
 const STRANGERS_MAX: usize = 8;
-/// From the first byte of a request to the last of its answer.
+/// The time from the first byte of a request to the last of its answer.
 const VISIT: Duration = Duration::from_secs(10);
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
-/// After the machine refused a descriptor, this long none is asked for.
+/// The pause after the machine refused a descriptor, until the next is asked for.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The page needs nothing from elsewhere, and may have nothing.
@@ -86,7 +86,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// What the page is made of: path, type, content.
+/// The files of the page: path, type, content.
 const FILES: [(&str, &str, &str); 6] = [
     ("/", "text/html; charset=utf-8", include_str!("admin/page/index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("admin/page/page.css")),
@@ -265,7 +265,7 @@ fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Re
     response
 }
 
-/// Whether a browser that says `host` meant this place: an address, `localhost`, or a name from the list.
+/// True if a browser that says `host` meant this place: an address, `localhost`, or a name from the list.
 fn is_own_name(host: Option<&HeaderValue>, names: &[String]) -> bool {
     // Only programs leave it out (RFC 9112 s3.2), and they are led by no page.
     let Some(host) = host else { return true };

@@ -11,10 +11,10 @@ use crate::failure::Failure;
 /// Lines that wait to be written; beyond, they are counted and not kept.
 const WAITING_MAX: usize = 16_384;
 
-/// When the proxy ends, whoever reads them has this long for those that are left.
+/// The time that whoever reads the lines has, when the proxy ends, for those that are left.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where lines are handed over.
+/// The way out for lines, which hands them over to the thread that writes them.
 pub(super) struct Lines {
     sender: SyncSender<String>,
     lost: AtomicU64,

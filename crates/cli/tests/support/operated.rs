@@ -14,7 +14,7 @@ use crate::proxied::{PATIENCE, Proxy, connected, rest_of};
 /// The table that makes a proxy answer.
 pub(crate) const ADMIN: &str = "[admin]\nlisten = \"127.0.0.1:0\"\n";
 
-/// Where it answers.
+/// The address at which its admin server answers.
 pub(crate) fn admin(proxy: &mut Proxy) -> SocketAddr {
     let line = proxy.says("to look at");
     line.rsplit('/').nth(1).and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("no address in {line:?}"))

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// Long beyond what anything here takes: only what hangs is ended by it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How a client speaks to the proxy.
+/// The protocol that a client speaks to the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tongue {
     Connect,
@@ -30,28 +30,29 @@ pub(crate) struct Proxy {
     process: Child,
     addresses: [SocketAddr; 3],
     messages: Receiver<String>,
-    /// Where connections of [`Tongue::Forward`] go.
+    /// The server of connections in the way [`Tongue::Forward`].
     forward: TcpListener,
     folder: TempDir,
 }
 
 impl Proxy {
-    /// With `tables` after its listeners.
+    /// A proxy with `tables` after its listeners.
     pub(crate) fn start(tables: &str) -> Proxy {
         Proxy::start_with("", tables)
     }
 
-    /// With `before` at the beginning of its file, and `tables` after its listeners.
+    /// A proxy with `before` at the beginning of its file, and `tables` after its listeners.
     pub(crate) fn start_with(before: &str, tables: &str) -> Proxy {
         Proxy::start_from(&[], before, tables, |text| text)
     }
 
-    /// As [`Proxy::start_with`], by a command that becomes the proxy: what follows it is the proxy's own.
+    /// A proxy as [`Proxy::start_with`] makes it, by a command that becomes the proxy: what follows it is the proxy's
+    /// own.
     pub(crate) fn start_by(command: &[&str], before: &str, tables: &str) -> Proxy {
         Proxy::start_from(command, before, tables, |text| text)
     }
 
-    /// With a file that was changed.
+    /// A proxy with a file that was changed.
     pub(crate) fn start_edited(change: impl FnOnce(String) -> String) -> Proxy {
         Proxy::start_from(&[], "", "", change)
     }
@@ -114,7 +115,7 @@ impl Proxy {
         }
     }
 
-    /// From its next message on nobody reads them.
+    /// Stops reading its messages after the next one.
     pub(crate) fn hang_up(&mut self) {
         self.messages = channel().1;
     }
@@ -128,7 +129,7 @@ impl Proxy {
         self.process.id()
     }
 
-    /// What its file says, changed.
+    /// Changes its file.
     pub(crate) fn edit(&self, change: impl FnOnce(String) -> String) {
         let path = self.folder.path().join("proxy.toml");
         let text = std::fs::read_to_string(&path).unwrap();

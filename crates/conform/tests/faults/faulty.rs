@@ -43,7 +43,7 @@ pub(crate) enum Flaw {
 /// The protocol that clients speak to a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tongue {
-    /// Nothing: all go to one server.
+    /// Clients say nothing: all go to one server.
     Bare,
     /// A PROXY header of version 1, which goes on to the one server.
     Introduced,

@@ -18,7 +18,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::sampler::{SIDES, Sampler, unix_seconds};
 use super::{Facts, State};
 
-/// How metrics are written.
+/// The forms in which metrics are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Prometheus' own text, version 0.0.4: what whoever asks for nothing else can read.
@@ -27,7 +27,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// What a request's Accept field prefers (RFC 9110 s12.5.1); of two forms that it likes equally, the newer.
+    /// The form that a request's Accept field prefers (RFC 9110 s12.5.1); of two that it likes equally, the newer.
     pub(super) fn preferred(accept: &str) -> Form {
         let weight = |range: &str| -> f32 {
             let mut best = 0.0_f32;
@@ -206,7 +206,7 @@ fn of_proxy(books: &Books, facts: &Facts, sampler: &Sampler) -> Vec<Metric> {
     ]
 }
 
-/// Under the names that exporters of all kinds use.
+/// The metrics of the process, under the names that exporters of all kinds use.
 fn of_process(books: &Books) -> Vec<Metric> {
     let gauge = |name, help, unit, value: f64| Metric { name, help, unit, values: Values::Gauge(value) };
     let mut metrics =

@@ -1,4 +1,4 @@
-//! Once a second: how fast each side is, its round trips and its retransmissions; and the last minutes of that.
+//! A sampler of the sides' rates, round trips and retransmissions, once a second; it keeps the last minutes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Sampler {
         self.samples.back()
     }
 
-    /// How fast a connection was in the last second.
+    /// The rates of a connection in the last second.
     pub(super) fn rates(&self, flow: u64) -> Rates {
         self.known.get(&flow).map(|known| known.rates).unwrap_or_default()
     }
@@ -230,7 +230,7 @@ pub(super) fn unix_seconds(time: SystemTime) -> f64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// By the nearest rank, in seconds.
+/// The quantile of `values_ns` by the nearest rank, in seconds.
 fn quantile(values_ns: &mut [u64], share: f64) -> Option<f64> {
     let last = values_ns.len().checked_sub(1)?;
     let rank = (share * last as f64).round() as usize;

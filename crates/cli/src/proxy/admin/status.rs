@@ -14,10 +14,10 @@ use serde_json::{Map, Value, json};
 use super::sampler::{SIDES, Sample, Sampler, all, unix_seconds};
 use super::{Facts, State};
 
-/// What is asked for.
+/// The question that the status answers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Question {
-    /// At most so many connections are listed, the busiest first.
+    /// The most connections that are listed, the busiest first.
     connections: usize,
     /// Samples after this one; `Some(None)` for all there are.
     samples: Option<Option<u64>>,
