@@ -2,7 +2,7 @@
 //! the tests of `headend-host` replay those that were found on the way.
 
 use headend_host::proxy::inbound::http::{Body, Head, Refusal};
-use headend_host::proxy::inbound::proxy_protocol::{Header, Version};
+use headend_host::proxy::inbound::proxy_protocol::{ProxyHeader, Version};
 use headend_host::proxy::inbound::socks5::{Conversation, Step};
 use headend_host::proxy::inbound::{Destination, Host};
 
@@ -89,22 +89,22 @@ pub(crate) fn socks5(bytes: &[u8]) {
 
 /// A header of the PROXY protocol.
 pub(crate) fn proxy_protocol(bytes: &[u8]) {
-    let read = Header::read(bytes);
+    let read = ProxyHeader::read(bytes);
     let (consumed, connection) = match &read {
-        Header::More => return assert!(bytes.len() < 16 + 4_096, "nobody can make it hold more"),
-        Header::Refused(why) => return assert!(!why.is_empty()),
-        Header::Complete { consumed, connection } => (*consumed, *connection),
+        ProxyHeader::More => return assert!(bytes.len() < 16 + 4_096, "nobody can make it hold more"),
+        ProxyHeader::Refused(why) => return assert!(!why.is_empty()),
+        ProxyHeader::Complete { consumed, connection } => (*consumed, *connection),
     };
     assert!((1..=bytes.len()).contains(&consumed));
-    assert_eq!(Header::read(&bytes[..consumed]), read, "what follows the header does not matter");
+    assert_eq!(ProxyHeader::read(&bytes[..consumed]), read, "what follows the header does not matter");
     for cut in cuts(consumed) {
-        assert_eq!(Header::read(&bytes[..cut]), Header::More, "{cut} bytes of {consumed}");
+        assert_eq!(ProxyHeader::read(&bytes[..cut]), ProxyHeader::More, "{cut} bytes of {consumed}");
     }
     for version in [Version::V1, Version::V2] {
         let Some(connection) = connection else { continue };
         let header = connection.header(version);
-        let expected = Header::Complete { consumed: header.len(), connection: Some(connection) };
-        assert_eq!(Header::read(&header), expected, "what is told on is the same connection");
+        let expected = ProxyHeader::Complete { consumed: header.len(), connection: Some(connection) };
+        assert_eq!(ProxyHeader::read(&header), expected, "what is told on is the same connection");
     }
 }
 

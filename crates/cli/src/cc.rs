@@ -5,9 +5,9 @@ use std::io::ErrorKind;
 use clap::{Args, Subcommand, ValueEnum};
 
 use headend_engine::time::Duration;
-use headend_host::fast::{self, Connection, DEFAULT_SETTING, Installed, Instance, Parameters};
+use headend_host::fast::{self, DEFAULT_SETTING, FastConnection, Installed, Instance, Parameters};
 use headend_host::netns::Namespace;
-use headend_host::sysctl::{self, Setting};
+use headend_host::sysctl::{self, KernelSetting};
 use headend_host::{Error, socket};
 
 use crate::failure::Failure;
@@ -131,7 +131,7 @@ fn install(name: &str, parameters: Parameters, is_default: bool) -> Result<(), F
     let instance = Instance::load(name, parameters).map_err(failure)?;
     let before = if is_default { Some(sysctl::read(DEFAULT_SETTING)?) } else { None };
     instance.keep(before.as_deref()).map_err(failure)?;
-    if is_default && let Err(error) = Setting::new(DEFAULT_SETTING, name).apply() {
+    if is_default && let Err(error) = KernelSetting::new(DEFAULT_SETTING, name).apply() {
         fast::remove(name).map_err(failure)?;
         return Err(failure(error));
     }
@@ -152,7 +152,7 @@ fn describe(parameters: Parameters) -> String {
 /// A namespace with what FAST controls in it, listening sockets of other controllers left out.
 struct Inside {
     namespace: Namespace,
-    connections: Vec<Connection>,
+    connections: Vec<FastConnection>,
     /// Its default.
     default: String,
 }
@@ -228,7 +228,7 @@ fn status(all: bool, format: Format) -> Result<(), Failure> {
                 ["name", "local", "remote", "window", "base RTT [ms]", "queueing [ms]", "queued", "alpha", "namespace"];
             let columns = if all { headings.len() } else { headings.len() - 1 };
             let headings: Vec<String> = headings[..columns].iter().map(|heading| (*heading).to_owned()).collect();
-            let row = |(namespace, one): (&str, &Connection)| {
+            let row = |(namespace, one): (&str, &FastConnection)| {
                 let mut row = cells(one);
                 row.push(place(namespace));
                 row.truncate(columns);
@@ -245,7 +245,7 @@ fn status(all: bool, format: Format) -> Result<(), Failure> {
 }
 
 /// Windows and queues in packets.
-fn cells(connection: &Connection) -> Vec<String> {
+fn cells(connection: &FastConnection) -> Vec<String> {
     let time =
         |time: Option<Duration>| time.map_or("-".to_owned(), |time| format!("{:.3}", time.as_nanos() as f64 / 1e6));
     vec![
@@ -260,7 +260,7 @@ fn cells(connection: &Connection) -> Vec<String> {
     ]
 }
 
-fn object(namespace: &str, connection: &Connection) -> serde_json::Value {
+fn object(namespace: &str, connection: &FastConnection) -> serde_json::Value {
     let seconds = |time: Option<Duration>| time.map(|time| time.as_nanos() as f64 / 1e9);
     serde_json::json!({
         "namespace": namespace,
@@ -315,7 +315,7 @@ fn remove(name: Option<&str>) -> Result<(), Failure> {
         let place = place(namespace.name());
         // It would hold what is removed, and go on giving it to new connections.
         if *default == name {
-            namespace.run(|| Setting::new(DEFAULT_SETTING, &successor).apply())??;
+            namespace.run(|| KernelSetting::new(DEFAULT_SETTING, &successor).apply())??;
             said.push(format!("network namespace {place}: the default is {successor} again"));
         }
         let own = connections.iter().filter(|connection| connection.name == name);

@@ -14,10 +14,10 @@ use headend_sim::sweep;
 use headend_sim::world::World;
 
 use crate::failure::Failure;
-use crate::lab::{self, Health, Pace};
-use crate::outputs::Folder;
+use crate::lab::{self, Health, LabPace};
+use crate::outputs::ResultsFolder;
 use crate::printing::{self, ResultsFormat};
-use crate::request::Request;
+use crate::request::ScenarioRequest;
 use crate::{meta, signals};
 
 /// Run a scenario in the simulator and between Linux hosts, and set the two side by side
@@ -30,7 +30,7 @@ use crate::{meta, signals};
     Exit codes: 0; 3 if the machine did not keep up in some of the runs; 2 for a wrong request; 1 for a failure; 130 for an interruption (Ctrl-C).")]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    request: Request,
+    request: ScenarioRequest,
 
     /// Form of the comparison on stdout
     #[arg(long, value_enum, default_value_t = ResultsFormat::Table)]
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     force: bool,
 
     #[command(flatten)]
-    pace: Pace,
+    pace: LabPace,
 }
 
 /// The results of a comparison.
@@ -63,7 +63,7 @@ struct Comparison {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stop = signals::stop_flag(false)?;
     let (document, points) = arguments.request.read()?;
-    let folder = arguments.out.as_deref().map(|path| Folder::new(path, arguments.force)).transpose()?;
+    let folder = arguments.out.as_deref().map(|path| ResultsFolder::new(path, arguments.force)).transpose()?;
     lab::prepare(&arguments.request, &points)?;
     let comparison = compare(&points, &stop, &arguments.pace)?;
     if let Some(folder) = &folder {
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.pace.judge(&comparison.health)
 }
 
-fn compare(points: &[Point], stop: &AtomicBool, pace: &Pace) -> Result<Comparison, Failure> {
+fn compare(points: &[Point], stop: &AtomicBool, pace: &LabPace) -> Result<Comparison, Failure> {
     let mut windows = thin::Windows::default();
     let simulated = simulate(points, stop, &mut windows)?;
     let ran = lab::run_all(points, None, stop, pace)?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use headend_conform::{Behaviour, Entrance, Error, FAULTS, HeaderVersion, Matrix, Place, Trial, WayIn};
+use headend_conform::{Behaviour, Entrance, Error, FAULTS, HeaderVersion, Matrix, SocketPlace, Trial, WayIn};
 use headend_engine::units::quantity;
 use headend_host::netns::Namespace;
 use rustix::process::Resource;
@@ -136,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         held_bytes_max: arguments.held_max,
     };
     allow_many_descriptors();
-    let progress = Progress::new(arguments.quiet, heading.asked);
+    let progress = ProgressLine::new(arguments.quiet, heading.asked);
     let begin = Instant::now();
     let report = trial.run(&mut |matrix| {
         progress.show(matrix);
@@ -147,7 +147,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let report = report.map_err(|error| match &error {
         Error::Listen { .. } => Failure::Failed(format!("--origin-address: {error}")),
         Error::NoProxy { .. } => Failure::Failed(format!("{error} (--way {})", heading.way)),
-        Error::Place(_) => Failure::Failed(format!("--client-namespace: {error}")),
+        Error::SocketPlace(_) => Failure::Failed(format!("--client-namespace: {error}")),
     })?;
     printing::print(|out| match arguments.format {
         TextFormat::Text => report::write_text(&heading, &report, out),
@@ -233,12 +233,12 @@ fn origin_address(arguments: &Arguments) -> Result<SocketAddr, Failure> {
 }
 
 /// The place in the namespace of this name, or where the command itself is.
-fn place(flag: &str, namespace: Option<&str>) -> Result<Place, Failure> {
-    let Some(name) = namespace else { return Ok(Place::here()) };
+fn place(flag: &str, namespace: Option<&str>) -> Result<SocketPlace, Failure> {
+    let Some(name) = namespace else { return Ok(SocketPlace::here()) };
     let namespace = Namespace::open(name).map_err(|error| {
         Failure::Failed(format!("{flag}: {error}; expected one that `ip netns list` shows, and root"))
     })?;
-    Ok(Place::behind(move || namespace.enter()))
+    Ok(SocketPlace::behind(move || namespace.enter()))
 }
 
 /// The seeds to run.
@@ -281,14 +281,14 @@ fn allow_many_descriptors() {
 
 /// A line on the terminal that follows what is done.
 #[derive(Debug)]
-struct Progress {
+struct ProgressLine {
     is_shown: bool,
     asked: u64,
 }
 
-impl Progress {
-    fn new(quiet: bool, asked: u64) -> Progress {
-        Progress { is_shown: !quiet && io::stderr().is_terminal(), asked }
+impl ProgressLine {
+    fn new(quiet: bool, asked: u64) -> ProgressLine {
+        ProgressLine { is_shown: !quiet && io::stderr().is_terminal(), asked }
     }
 
     fn show(&self, matrix: &Matrix) {

@@ -22,12 +22,12 @@ use headend_sim::network::Network;
 
 use crate::failure::Failure;
 use crate::printing::Format;
-use crate::request::Request;
+use crate::request::ScenarioRequest;
 use crate::signals;
 
 use capture::Recorder;
-use ends::{Ends, Side};
-use meter::{Meter, Sample};
+use ends::{EmulatedSide, Ends};
+use meter::{Meter, MeterSample};
 
 /// Run the links of a scenario in real time between two namespaces or interfaces of this machine
 #[derive(Args, Debug)]
@@ -42,7 +42,7 @@ use meter::{Meter, Sample};
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    request: Request,
+    request: ScenarioRequest,
 
     /// The namespaces in the places of two hosts, as `ip netns` names them; NODE= says of which, if there are more
     #[arg(long, num_args = 2, value_names = ["[NODE=]NAMESPACE", "[NODE=]NAMESPACE"], group = "ends")]
@@ -156,18 +156,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The reactor's thread: until it is stopped, or fails.
-fn drive(mut reactor: Reactor<Network>, mut devices: Devices, samples: &mpsc::Sender<Sample>) -> Result<(), Error> {
+fn drive(
+    mut reactor: Reactor<Network>,
+    mut devices: Devices,
+    samples: &mpsc::Sender<MeterSample>,
+) -> Result<(), Error> {
     let is_urgent = clock::wake_on_time().is_ok();
     reactor.run(&mut devices, INTERVAL, &mut |network: &mut Network, report: &Report| {
         // Whoever reads them may have gone: then it is about to say stop.
-        let _ = samples.send(Sample::of(network, report, is_urgent));
+        let _ = samples.send(MeterSample::of(network, report, is_urgent));
         ControlFlow::Continue(())
     })
 }
 
 /// Prints what the driver reports, until time is up, or somebody wants to stop, or the driver has ended.
 fn watch(
-    samples: &Receiver<Sample>,
+    samples: &Receiver<MeterSample>,
     meter: &mut Meter,
     duration: Option<Duration>,
     stopped: &AtomicBool,
@@ -193,6 +197,6 @@ fn span(text: &str) -> Result<Duration, String> {
 }
 
 /// One side as messages and files call it.
-fn name(side: &Side) -> String {
+fn name(side: &EmulatedSide) -> String {
     format!("{} ({})", side.node, side.place)
 }

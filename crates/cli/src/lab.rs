@@ -27,9 +27,9 @@ use headend_scenario::{NodeKind, Point};
 use headend_sim::sweep::{self, Meter, Progress};
 
 use crate::failure::Failure;
-use crate::outputs::Folder;
+use crate::outputs::ResultsFolder;
 use crate::printing::{self, ResultsFormat};
-use crate::request::Request;
+use crate::request::ScenarioRequest;
 use crate::{meta, signals};
 
 pub(crate) use program::Program;
@@ -50,7 +50,7 @@ pub(crate) use run::{Health, Ran};
 )]
 pub(crate) struct Lab {
     #[command(flatten)]
-    request: Request,
+    request: ScenarioRequest,
 
     /// Form of the results on stdout
     #[arg(long, value_enum, default_value_t = ResultsFormat::Table)]
@@ -69,12 +69,12 @@ pub(crate) struct Lab {
     program: Option<Program>,
 
     #[command(flatten)]
-    pace: Pace,
+    pace: LabPace,
 }
 
 /// The way in which a lab goes through its runs.
 #[derive(Args, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct LabPace {
     /// Runs of a point at a time; more than one is for links of a few Mbit/s, as they share the machine
     #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
     pub(crate) together: NonZeroUsize,
@@ -151,7 +151,7 @@ fn clean() -> Result<(), Failure> {
 fn measure(lab: &Lab) -> Result<(), Failure> {
     let stop = signals::stop_flag(false)?;
     let (document, points) = lab.request.read()?;
-    let folder = lab.out.as_deref().map(|path| Folder::new(path, lab.force)).transpose()?;
+    let folder = lab.out.as_deref().map(|path| ResultsFolder::new(path, lab.force)).transpose()?;
     prepare(&lab.request, &points)?;
     if let Some(program) = lab.program {
         program.check(&points)?;
@@ -219,7 +219,7 @@ fn print_json(results: &Results, runs: &serde_json::Value) -> Result<(), Failure
 
 /// Whatever has to be in order before anything is run: privileges, and a place that is clean. Says what the kernel
 /// cannot do of the hosts' personalities.
-pub(crate) fn prepare(request: &Request, points: &[Point]) -> Result<(), Failure> {
+pub(crate) fn prepare(request: &ScenarioRequest, points: &[Point]) -> Result<(), Failure> {
     let file = request.file.display();
     check_privilege(&format!("run it as root, or simulate: headend sim {file}"))?;
     privilege::raise_open_files();
@@ -275,7 +275,7 @@ pub(crate) fn run_all(
     points: &[Point],
     program: Option<Program>,
     stop: &AtomicBool,
-    pace: &Pace,
+    pace: &LabPace,
 ) -> Result<Vec<Ran>, Failure> {
     let total = points.iter().map(|point| point.scenario.runs as usize).sum();
     let mut meter = (!pace.quiet).then(Meter::new);
@@ -376,7 +376,7 @@ pub(crate) fn health_of(health: &[Health]) -> serde_json::Value {
     health.iter().map(one).collect()
 }
 
-impl Pace {
+impl LabPace {
     /// Fails if there are runs that are not to be relied on, unless they are accepted.
     pub(crate) fn judge(&self, health: &[Health]) -> Result<(), Failure> {
         let unreliable = health.iter().filter(|health| !health.kept_up()).count();

@@ -3,10 +3,10 @@
 use headend_scenario::results::{Results, Table};
 use headend_scenario::{Document, Point};
 
-use crate::request::Request;
+use crate::request::ScenarioRequest;
 
 /// The text of the scenario as it was run, with what the command line changed.
-pub(crate) fn scenario_text(request: &Request, document: &Document) -> String {
+pub(crate) fn scenario_text(request: &ScenarioRequest, document: &Document) -> String {
     let file = request.file.display().to_string().replace(char::is_control, " ");
     format!("# As run, from {file} and the command line.\n\n{}", document.to_toml())
 }

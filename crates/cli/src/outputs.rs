@@ -13,15 +13,15 @@ const META: &str = "meta.json";
 
 /// The folder for the results of a sweep.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct ResultsFolder {
     path: PathBuf,
     /// Replace earlier results.
     force: bool,
 }
 
-impl Folder {
+impl ResultsFolder {
     /// The folder `path`, if results can and may be written there. Nothing is made yet but for trying, and not left.
-    pub(crate) fn new(path: &Path, force: bool) -> Result<Folder, Failure> {
+    pub(crate) fn new(path: &Path, force: bool) -> Result<ResultsFolder, Failure> {
         // Its neighbours' names are made from its own, so it must have one.
         let path = match path.file_name() {
             Some(name) => path.with_file_name(name),
@@ -48,7 +48,7 @@ impl Folder {
             }
             Ok(_) => {}
         }
-        let folder = Folder { path, force };
+        let folder = ResultsFolder { path, force };
         folder.try_making()?;
         Ok(folder)
     }

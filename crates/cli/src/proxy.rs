@@ -27,7 +27,7 @@ use headend_host::proxy::access::{Networks, Rule};
 use headend_host::proxy::books::Books;
 use headend_host::proxy::config::{Config, Listener, Way};
 use headend_host::proxy::inbound::Destination;
-use headend_host::proxy::{Proxy, Refusal, Sinks};
+use headend_host::proxy::{Proxy, ProxyError, Sinks};
 
 use headend_host::handover;
 use headend_host::service::{self, News, Passed, Supervisor};
@@ -72,8 +72,8 @@ pub(crate) struct Arguments {
     listen: Option<SocketAddr>,
 
     /// The protocol that clients speak
-    #[arg(long, value_enum, default_value_t = Tongue::Http, requires = "listen", conflicts_with = "config")]
-    way: Tongue,
+    #[arg(long, value_enum, default_value_t = WayName::Http, requires = "listen", conflicts_with = "config")]
+    way: WayName,
 
     /// The place to which all connections go, with --way forward
     #[arg(
@@ -104,7 +104,7 @@ enum Subcommand {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Tongue {
+enum WayName {
     /// HTTP: CONNECT and absolute targets
     Http,
     /// SOCKS version 5
@@ -325,8 +325,8 @@ fn reread(proxy: &mut Proxy, file: &Path) {
     let read = file::read(file).map_err(|failure| failure.message().unwrap_or_default().to_owned());
     let outcome = read.and_then(|config| {
         proxy.reload(config).map_err(|refusal| match refusal {
-            Refusal::Wrong(wrong) => located(Some(file), &wrong),
-            Refusal::System(error) => error.to_string(),
+            ProxyError::Wrong(wrong) => located(Some(file), &wrong),
+            ProxyError::System(error) => error.to_string(),
         })
     });
     match outcome {
@@ -395,14 +395,14 @@ fn read(arguments: &Arguments) -> Result<Config, Failure> {
         Failure::Wrong(format!("--{option}: found {text:?}, expected {expected}"))
     };
     let way = match (arguments.way, &arguments.to) {
-        (Tongue::Forward, Some(to)) => {
+        (WayName::Forward, Some(to)) => {
             Way::Forward(Destination::read(to.as_bytes()).map_err(|why| wrong("to", to, &format!("host:port; {why}")))?)
         }
         (_, Some(to)) => return Err(wrong("to", to, "nothing but with --way forward")),
-        (Tongue::Http, None) => Way::Http,
-        (Tongue::Socks5, None) => Way::Socks5,
-        (Tongue::Transparent, None) => Way::Transparent,
-        (Tongue::Forward, None) => unreachable!("the parser has seen to it"),
+        (WayName::Http, None) => Way::Http,
+        (WayName::Socks5, None) => Way::Socks5,
+        (WayName::Transparent, None) => Way::Transparent,
+        (WayName::Forward, None) => unreachable!("the parser has seen to it"),
     };
     let mut listener = Listener::new(address, way);
     let network = |text: &String| {
@@ -423,9 +423,9 @@ fn located(file: Option<&Path>, wrong: &dyn std::fmt::Display) -> String {
     }
 }
 
-fn failure(file: Option<&Path>, refusal: Refusal) -> Failure {
+fn failure(file: Option<&Path>, refusal: ProxyError) -> Failure {
     match refusal {
-        Refusal::Wrong(wrong) => Failure::Wrong(located(file, &wrong)),
-        Refusal::System(error) => error.into(),
+        ProxyError::Wrong(wrong) => Failure::Wrong(located(file, &wrong)),
+        ProxyError::System(error) => error.into(),
     }
 }

@@ -16,12 +16,12 @@ use crate::printing;
 #[command(after_help = "Example:\n  headend check scenarios/hfc.toml --set links.cable.delay=25ms")]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    request: Request,
+    request: ScenarioRequest,
 }
 
 /// A scenario file and what to change in it.
 #[derive(Args, Debug)]
-pub(crate) struct Request {
+pub(crate) struct ScenarioRequest {
     /// Scenario file (TOML; see docs/reference/scenario.md)
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
@@ -43,7 +43,7 @@ pub(crate) struct Request {
     pub(crate) sweeps: Vec<(String, String)>,
 }
 
-impl Request {
+impl ScenarioRequest {
     /// The scenario as asked for, and all its points, checked.
     ///
     /// Reads in a thread of its own. Allocators keep what one thread gave back for itself, or for a thread that comes

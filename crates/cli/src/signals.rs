@@ -9,7 +9,7 @@ use crate::failure::Failure;
 /// that; if `may_leave`, because there is nothing to take down, the second time ends the command.
 ///
 /// Asked for before anything large is read: it takes a thread, and the memory that reading leaves should go to the first
-/// worker of the sweep (see [`crate::request::Request::read`]).
+/// worker of the sweep (see [`crate::request::ScenarioRequest::read`]).
 pub(crate) fn stop_flag(may_leave: bool) -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let handler = {

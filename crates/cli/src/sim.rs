@@ -11,9 +11,9 @@ use headend_scenario::results::{Results, Table};
 use headend_sim::sweep::{self, Meter, Options};
 
 use crate::failure::Failure;
-use crate::outputs::Folder;
+use crate::outputs::ResultsFolder;
 use crate::printing::{self, ResultsFormat};
-use crate::request::Request;
+use crate::request::ScenarioRequest;
 use crate::{meta, signals};
 
 /// Simulate a scenario: every run of every point of its sweep
@@ -26,7 +26,7 @@ use crate::{meta, signals};
     Exit codes: 0; 2 for a wrong request; 1 for a failure; 130 for an interruption (Ctrl-C).")]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    request: Request,
+    request: ScenarioRequest,
 
     /// Form of the results on stdout
     #[arg(long, value_enum, default_value_t = ResultsFormat::Table)]
@@ -67,7 +67,7 @@ const TRACED_RUNS_MAX: usize = 1_000;
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stop = signals::stop_flag(true)?;
     let (document, points) = arguments.request.read()?;
-    let folder = arguments.out.as_deref().map(|path| Folder::new(path, arguments.force)).transpose()?;
+    let folder = arguments.out.as_deref().map(|path| ResultsFolder::new(path, arguments.force)).transpose()?;
     let is_traced = arguments.trace || arguments.pcap;
     let runs: usize = points.iter().map(|point| point.scenario.runs as usize).sum();
     if is_traced && runs > TRACED_RUNS_MAX {
@@ -100,11 +100,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn simulate(
     arguments: &Arguments,
     points: &[Point],
-    folder: Option<&Folder>,
+    folder: Option<&ResultsFolder>,
     trace: bool,
     stop: &AtomicBool,
 ) -> Result<Results, Failure> {
-    let part = folder.map(Folder::part);
+    let part = folder.map(ResultsFolder::part);
     let options =
         Options { threads: arguments.threads, journal: part.as_deref(), resume: arguments.resume, stop, trace };
     let mut meter = (!arguments.quiet).then(Meter::new);

@@ -198,7 +198,7 @@ fn a_default_is_given_back_when_it_is_removed_and_others_may_have_it_too() {
     }
     let name = Name::new("df");
     inside("cc-default", || {
-        sysctl::Setting::new(fast::DEFAULT_SETTING, "reno").apply().expect("root may");
+        sysctl::KernelSetting::new(fast::DEFAULT_SETTING, "reno").apply().expect("root may");
         let told = said(&["install", "fast", "--name", &name.0, "--default"]);
         assert!(told.contains("before it was reno"), "{told}");
         // What an ordinary user may choose, and what a namespace that is not the first takes for its default.

@@ -3,8 +3,8 @@
 use super::fault::Fault;
 use super::outcome::{Arrival, Outcome};
 use super::pattern::Difference;
-use super::plan::{ConnectionPlan, Last, Script, Step};
 use super::role::Role;
+use super::schedule::{ConnectionPlan, Last, Script, Step};
 
 /// The faults that a connection showed, each name once.
 pub(crate) fn judge(plan: &ConnectionPlan, client: &Outcome, server: &Outcome) -> Vec<Fault> {

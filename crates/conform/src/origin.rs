@@ -17,10 +17,10 @@ use super::exchange::Exchange;
 use super::introduction::HeaderVersion;
 use super::message::{self, HEAD_BYTES_MAX};
 use super::outcome::Outcome;
-use super::place::{self, Place};
-use super::plan::Plan;
+use super::place::{self, SocketPlace};
 use super::player::{self, Begin};
 use super::role::Role;
+use super::schedule::Schedule;
 use super::socket;
 use super::speech::Names;
 use super::told::{self, Told};
@@ -31,7 +31,7 @@ pub(crate) enum Order {
     /// The next connection at this listener is connection `exchange.connection` of the plan.
     Play {
         gate: usize,
-        plan: Arc<Plan>,
+        plan: Arc<Schedule>,
         exchange: Arc<Exchange>,
         accepted: oneshot::Sender<()>,
         done: oneshot::Sender<Outcome>,
@@ -63,7 +63,7 @@ impl Origin {
     pub(crate) fn start(
         address: SocketAddr,
         gates: usize,
-        place: Place,
+        place: SocketPlace,
         told: Option<HeaderVersion>,
     ) -> io::Result<Origin> {
         let (orders, received) = mpsc::unbounded_channel();
@@ -151,7 +151,7 @@ fn serve(listeners: Vec<StdListener>, mut orders: mpsc::UnboundedReceiver<Order>
 /// The next connection that is the one of `exchange`, as far as that can be told, and what it began with.
 async fn arrival(
     listener: &TcpListener,
-    plan: &Plan,
+    plan: &Schedule,
     exchange: &Exchange,
     told: Option<HeaderVersion>,
 ) -> io::Result<(TcpStream, Begin)> {

@@ -7,18 +7,18 @@ use tokio::runtime::{Builder, Runtime};
 
 /// A place for the sockets of a thread: that of the whole process, or wherever the thread is moved first.
 #[derive(Default)]
-pub struct Place(Option<Box<dyn FnOnce() -> io::Result<()> + Send>>);
+pub struct SocketPlace(Option<Box<dyn FnOnce() -> io::Result<()> + Send>>);
 
-impl Place {
+impl SocketPlace {
     /// The place of the process itself.
-    pub fn here() -> Place {
-        Place(None)
+    pub fn here() -> SocketPlace {
+        SocketPlace(None)
     }
 
     /// A place that a thread reaches by calling `enter` before it opens its first socket. `enter` may move the thread into
     /// a network namespace; the thread was started for this and ends with the trial.
-    pub fn behind(enter: impl FnOnce() -> io::Result<()> + Send + 'static) -> Place {
-        Place(Some(Box::new(enter)))
+    pub fn behind(enter: impl FnOnce() -> io::Result<()> + Send + 'static) -> SocketPlace {
+        SocketPlace(Some(Box::new(enter)))
     }
 
     /// Moves the calling thread to this place.
@@ -27,7 +27,7 @@ impl Place {
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for SocketPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "Place::behind(..)" } else { "Place::here()" })
     }

@@ -14,8 +14,8 @@ use super::exchange::Exchange;
 use super::message::Dialogue;
 use super::outcome::{Arrival, Outcome};
 use super::pattern::{Checker, Pattern};
-use super::plan::{Last, Reading, Script, Step};
 use super::role::Role;
+use super::schedule::{Last, Reading, Script, Step};
 use super::speech::{Names, Speech};
 use super::told::Told;
 

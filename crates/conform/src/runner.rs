@@ -25,9 +25,9 @@ use super::origin::{Order, TOKEN_BYTES};
 use super::outcome::Outcome;
 use super::pattern::Pattern;
 use super::place;
-use super::plan::{ConnectionPlan, Last, Plan};
 use super::player::{self, Begin};
 use super::role::Role;
+use super::schedule::{ConnectionPlan, Last, Schedule};
 use super::socket;
 use super::speech::Names;
 
@@ -86,7 +86,7 @@ impl Runner {
     }
 
     async fn schedule(self: &Rc<Self>, gate: usize, seed: u64) -> Verdict {
-        let plan = Arc::new(Plan::new(seed, &self.suite, self.entrance.way == WayIn::Absolute));
+        let plan = Arc::new(Schedule::new(seed, &self.suite, self.entrance.way == WayIn::Absolute));
         let behaviour = plan.behaviour;
         let faults = match behaviour {
             _ if !behaviour.applies_to(&self.entrance) => None,
@@ -97,7 +97,7 @@ impl Runner {
         Verdict { seed, behaviour, faults }
     }
 
-    async fn play(self: &Rc<Self>, gate: usize, plan: &Arc<Plan>) -> Vec<Fault> {
+    async fn play(self: &Rc<Self>, gate: usize, plan: &Arc<Schedule>) -> Vec<Fault> {
         let count = plan.connections.len();
         let exchanges: Vec<Arc<Exchange>> =
             (0..count).map(|index| Arc::new(Exchange::new(plan.seed, index, count, self.held_bytes_max))).collect();
@@ -174,7 +174,7 @@ impl Runner {
     async fn open(
         self: &Rc<Self>,
         gate: usize,
-        plan: &Arc<Plan>,
+        plan: &Arc<Schedule>,
         exchange: Arc<Exchange>,
         kept: Option<TcpStream>,
     ) -> Result<Option<Call>, Fault> {
@@ -252,7 +252,7 @@ impl Runner {
 
     fn client(
         &self,
-        plan: Arc<Plan>,
+        plan: Arc<Schedule>,
         exchange: Arc<Exchange>,
         stream: TcpStream,
         begin: Begin,

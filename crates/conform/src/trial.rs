@@ -17,7 +17,7 @@ use super::entrance::{Entrance, WayIn};
 use super::introduction::HeaderVersion;
 use super::matrix::Matrix;
 use super::origin::Origin;
-use super::place::Place;
+use super::place::SocketPlace;
 use super::runner::Runner;
 use super::tcp_memory::TcpMemory;
 
@@ -32,9 +32,9 @@ pub struct Trial {
     /// The version of the PROXY header with which the proxy must tell the server who the client is, if it must.
     pub expected_header: Option<HeaderVersion>,
     /// The place of the clients' sockets.
-    pub clients_place: Place,
+    pub clients_place: SocketPlace,
     /// The place of the server's sockets.
-    pub origin_place: Place,
+    pub origin_place: SocketPlace,
     /// The seeds of the schedules to run; see [`Behaviour::seeds`].
     pub schedules: Vec<u64>,
     /// Names of faults that are no failure.
@@ -79,7 +79,7 @@ pub enum Error {
     },
     /// The clients' thread could not be moved to its place.
     #[error("enter the clients' namespace: {0}")]
-    Place(io::Error),
+    SocketPlace(io::Error),
 }
 
 fn expected(error: &io::Error) -> &'static str {
@@ -124,7 +124,7 @@ impl Trial {
         let clients = {
             let (stop, place, schedules) = (stop.clone(), self.clients_place, self.schedules);
             thread::spawn(move || {
-                place.enter().map_err(Error::Place)?;
+                place.enter().map_err(Error::SocketPlace)?;
                 find_proxy(&runner.entrance, runner.patience)?;
                 runner.run(jobs, schedules, stop, verdicts);
                 Ok(())

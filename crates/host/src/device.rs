@@ -28,12 +28,12 @@ pub struct Device {
     /// Segments that it takes as one, to be cut further down: 1 if none are.
     pub gso_max_segs: u32,
     /// Its counters.
-    pub counters: Counters,
+    pub counters: DeviceCounters,
 }
 
 /// The counters of a device since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct DeviceCounters {
     /// Packets that the device took from the kernel.
     pub tx_packets: u64,
     /// Packets for the device that the kernel threw away, for want of room above all.
@@ -85,7 +85,7 @@ impl Device {
             mtu: 0,
             tx_queue_len: 0,
             gso_max_segs: 0,
-            counters: Counters::default(),
+            counters: DeviceCounters::default(),
         };
         for attribute in &message.attributes {
             match attribute {
@@ -94,7 +94,7 @@ impl Device {
                 LinkAttribute::TxQueueLen(packets) => device.tx_queue_len = *packets,
                 LinkAttribute::GsoMaxSegs(segments) => device.gso_max_segs = *segments,
                 LinkAttribute::Stats64(stats) => {
-                    device.counters = Counters {
+                    device.counters = DeviceCounters {
                         tx_packets: stats.tx_packets,
                         tx_dropped: stats.tx_dropped,
                         rx_packets: stats.rx_packets,

@@ -15,7 +15,7 @@ mod kernel;
 mod kernel {
     //! A stand-in for builds without BPF: [`missing`](super::missing) says so, and every use fails with its words.
 
-    use super::{Connection, Installed, Parameters};
+    use super::{FastConnection, Installed, Parameters};
     use crate::error::Error;
 
     pub(super) const IS_BUILT: bool = false;
@@ -51,7 +51,7 @@ mod kernel {
         refuse()
     }
 
-    pub(super) fn connections() -> Result<Vec<Connection>, Error> {
+    pub(super) fn connections() -> Result<Vec<FastConnection>, Error> {
         refuse()
     }
 }
@@ -65,7 +65,7 @@ use rustix::thread::CapabilitySet;
 use crate::error::Error;
 use crate::{privilege, socket, sysctl};
 
-pub use connection::Connection;
+pub use connection::FastConnection;
 pub use headend_engine::cc::fast::Parameters;
 
 /// The default of a machine or a namespace.
@@ -163,7 +163,7 @@ pub fn remove(name: &str) -> Result<(), Error> {
 
 /// The connections of the calling thread's namespace that FAST controls, under whatever name; and the namespace's listening
 /// sockets, whatever controls those.
-pub fn connections() -> Result<Vec<Connection>, Error> {
+pub fn connections() -> Result<Vec<FastConnection>, Error> {
     kernel::connections()
 }
 

@@ -9,18 +9,18 @@ use headend_engine::units::Bytes;
 
 use crate::fast;
 use crate::route::Metrics;
-use crate::socket::{self, Options, TCP_DELACK_MAX_US, TCP_RTO_MAX_MS, TCP_RTO_MIN_US};
-use crate::sysctl::{self, Setting};
+use crate::socket::{self, SocketOptions, TCP_DELACK_MAX_US, TCP_RTO_MAX_MS, TCP_RTO_MIN_US};
+use crate::sysctl::{self, KernelSetting};
 
 /// The settings of a host whose TCP is to do what a personality says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Settings of the host's namespace.
-    pub sysctls: Vec<Setting>,
+    pub sysctls: Vec<KernelSetting>,
     /// Metrics of its routes: they hold for programs that set nothing themselves.
     pub metrics: Metrics,
     /// Options of each socket of a program that asks for them.
-    pub socket: Options,
+    pub socket: SocketOptions,
     /// The largest packet of its device that segments need.
     pub mtu: u32,
 }
@@ -57,16 +57,16 @@ fn map_with(personality: &Personality, fast: Result<&str, &str>) -> (Settings, V
         settings: Settings {
             sysctls: vec![
                 // A connection shall not start where the last one to the same host ended.
-                Setting::new("net.ipv4.tcp_no_metrics_save", 1),
-                Setting::new("net.ipv4.tcp_ecn", 0),
-                Setting::new("net.ipv4.tcp_mtu_probing", 0),
+                KernelSetting::new("net.ipv4.tcp_no_metrics_save", 1),
+                KernelSetting::new("net.ipv4.tcp_ecn", 0),
+                KernelSetting::new("net.ipv4.tcp_mtu_probing", 0),
                 // Small segments wait for nothing but what `nagle` says.
-                Setting::new("net.ipv4.tcp_autocorking", 0),
+                KernelSetting::new("net.ipv4.tcp_autocorking", 0),
                 // Segments that are sent again are those that were sent.
-                Setting::new("net.ipv4.tcp_retrans_collapse", 0),
+                KernelSetting::new("net.ipv4.tcp_retrans_collapse", 0),
             ],
             metrics: Metrics::default(),
-            socket: Options::new(personality.controller),
+            socket: SocketOptions::new(personality.controller),
             mtu: 1_500,
         },
         unmapped: Vec::new(),
@@ -174,7 +174,7 @@ struct Mapping {
 
 impl Mapping {
     fn sysctl(&mut self, name: &'static str, value: impl ToString) {
-        self.settings.sysctls.push(Setting::new(name, value));
+        self.settings.sysctls.push(KernelSetting::new(name, value));
     }
 
     /// Notes an option that is not what the kernel does.
@@ -416,7 +416,7 @@ mod tests {
         let (settings, unmapped) = within(map(&personality).0, &is_old, &|_| false);
         assert_eq!(unmapped, []);
         assert_eq!(settings.metrics.rto_min, None, "200 ms, as ever");
-        let Options { rto_min, rto_max, delayed_ack_max, .. } = settings.socket;
+        let SocketOptions { rto_min, rto_max, delayed_ack_max, .. } = settings.socket;
         assert_eq!((rto_min, rto_max, delayed_ack_max), (None, None, None));
         assert_eq!(value(&settings, "net.ipv4.tcp_rto_min_us"), None);
         assert_eq!(value(&settings, "net.ipv4.tcp_sack"), Some("1"), "what it has is set");

@@ -110,11 +110,11 @@ pub struct Reactor<N> {
     now: Time,
     /// The time at which the node wants to be polled.
     wake: Option<Time>,
-    /// By port: when the device had no packet.
+    /// The last look at each port that found no packet.
     empty: Vec<Empty>,
-    /// When a packet was last read.
+    /// The time at which a packet was last read.
     last_read: Option<Time>,
-    books: report::Books,
+    books: report::ReactorBooks,
 }
 
 impl<N: Node> Reactor<N> {
@@ -123,7 +123,7 @@ impl<N: Node> Reactor<N> {
         Reactor {
             node,
             buffers: Buffers::new(limits.packet_bytes_max, limits.buffers_max),
-            books: report::Books::new(attachments.len(), limits),
+            books: report::ReactorBooks::new(attachments.len(), limits),
             empty: vec![Empty::default(); attachments.len()],
             last_read: None,
             attachments,

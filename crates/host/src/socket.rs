@@ -30,7 +30,7 @@ const SIOCATMARK: libc::Ioctl = 0x8905;
 
 /// Options that a socket is given before it connects or listens. Accepted connections have them from their listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct SocketOptions {
     /// Congestion control. Always told: a machine's own choice, bbr for instance, would be measured otherwise.
     pub congestion_control: Algorithm,
     /// The controller's name in this kernel, if scenarios call it otherwise.
@@ -51,10 +51,10 @@ pub struct Options {
     pub delayed_ack_max: Option<Duration>,
 }
 
-impl Options {
+impl SocketOptions {
     /// Options that set the congestion control and leave everything else to the kernel.
-    pub fn new(congestion_control: Algorithm) -> Options {
-        Options {
+    pub fn new(congestion_control: Algorithm) -> SocketOptions {
+        SocketOptions {
             congestion_control,
             installed_as: None,
             mss: None,
@@ -177,7 +177,7 @@ pub(crate) fn is_at_urgent(socket: impl AsFd) -> bool {
 
 /// State of a connection's loss recovery (`tcpi_ca_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum RecoveryPhase {
     /// The sender misses nothing.
     Open,
     /// Acknowledgements hint at a loss.
@@ -194,7 +194,7 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
     /// The phase of loss recovery.
-    pub phase: Phase,
+    pub phase: RecoveryPhase,
     /// The retransmission time-out.
     pub rto: Duration,
     /// Smoothed round-trip time; zero before the first sample.
@@ -267,11 +267,11 @@ impl Info {
         let ssthresh = u32_at(76)?;
         Some(Info {
             phase: match bytes.get(1)? {
-                0 => Phase::Open,
-                1 => Phase::Disorder,
-                2 => Phase::Reduced,
-                3 => Phase::Recovery,
-                _ => Phase::Loss,
+                0 => RecoveryPhase::Open,
+                1 => RecoveryPhase::Disorder,
+                2 => RecoveryPhase::Reduced,
+                3 => RecoveryPhase::Recovery,
+                _ => RecoveryPhase::Loss,
             },
             rto: micros(8)?,
             mss: Bytes::new(u64::from(u32_at(16)?)),
@@ -323,7 +323,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         for (name, algorithm) in [("reno", Algorithm::Reno), ("cubic", Algorithm::Cubic)] {
             let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            Options::new(algorithm).apply(&socket).unwrap();
+            SocketOptions::new(algorithm).apply(&socket).unwrap();
             let told = SockRef::from(&socket).tcp_congestion().unwrap();
             assert_eq!(String::from_utf8_lossy(&told).trim_end_matches('\0'), name);
         }

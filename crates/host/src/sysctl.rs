@@ -7,17 +7,17 @@ use crate::error::{During, Error};
 
 /// A setting and its value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Setting {
+pub struct KernelSetting {
     /// Its name with dots, such as `net.ipv4.tcp_sack`.
     pub name: &'static str,
     /// Its value, as it is written.
     pub value: String,
 }
 
-impl Setting {
+impl KernelSetting {
     /// `name` shall be `value`.
-    pub fn new(name: &'static str, value: impl ToString) -> Setting {
-        Setting { name, value: value.to_string() }
+    pub fn new(name: &'static str, value: impl ToString) -> KernelSetting {
+        KernelSetting { name, value: value.to_string() }
     }
 
     /// Makes it so, in the namespace of the calling thread.

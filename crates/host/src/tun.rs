@@ -9,14 +9,14 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use crate::device::{Change, Counters, Device};
+use crate::device::{Change, Device, DeviceCounters};
 use crate::error::{During, Error};
 use crate::netlink::Netlink;
 use crate::netns::Namespace;
 
 /// The properties of a device that is to be made.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub struct DeviceSetup {
     /// The interface's name; a `%d` in it becomes the first free number.
     pub name: String,
     /// Its addresses, each with the length of its network's prefix.
@@ -29,13 +29,13 @@ pub struct Setup {
 /// virtual machine is given.
 pub const QUEUE_PACKETS: u32 = 10_000;
 
-impl Setup {
+impl DeviceSetup {
     /// A device that comes up with this longest packet, and room for [`QUEUE_PACKETS`]. A packet is what leaves TCP at
     /// once: its bundles are cut up before.
-    pub fn new(name: &str, addresses: Vec<(Ipv4Addr, u8)>, mtu: u32) -> Setup {
+    pub fn new(name: &str, addresses: Vec<(Ipv4Addr, u8)>, mtu: u32) -> DeviceSetup {
         let change =
             Change { up: Some(true), mtu: Some(mtu), tx_queue_len: Some(QUEUE_PACKETS), gso_max_segs: Some(1) };
-        Setup { name: name.to_owned(), addresses, change }
+        DeviceSetup { name: name.to_owned(), addresses, change }
     }
 }
 
@@ -50,7 +50,7 @@ pub struct Tun {
 
 impl Tun {
     /// Makes a device in `namespace`, or in the calling thread's own without one.
-    pub fn create(namespace: Option<&Namespace>, setup: &Setup) -> Result<Tun, Error> {
+    pub fn create(namespace: Option<&Namespace>, setup: &DeviceSetup) -> Result<Tun, Error> {
         match namespace {
             Some(namespace) => namespace.run(|| create(setup))?,
             None => create(setup),
@@ -69,7 +69,7 @@ impl Tun {
 
     /// The kernel's counts at its end so far: packets that it sent are those that we read, and packets of these that it
     /// dropped are those that we did not read in time.
-    pub fn counters(&mut self) -> Result<Counters, Error> {
+    pub fn counters(&mut self) -> Result<DeviceCounters, Error> {
         Ok(Device::find(&mut self.netlink, &self.device.name)?.counters)
     }
 }
@@ -80,7 +80,7 @@ impl AsFd for Tun {
     }
 }
 
-fn create(setup: &Setup) -> Result<Tun, Error> {
+fn create(setup: &DeviceSetup) -> Result<Tun, Error> {
     let open = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
     let file = open.during(|| "/dev/net/tun")?;
     let name = attach(&file, &setup.name).during(|| format!("make TUN device {}", setup.name))?;

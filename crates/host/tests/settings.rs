@@ -85,9 +85,9 @@ fn a_route_shows_the_metrics_it_was_given() {
 fn a_setting_belongs_to_its_namespace() {
     let before = sysctl::read("net.ipv4.tcp_reordering").expect("every Linux has it");
     inside("sysctl", || {
-        sysctl::Setting::new("net.ipv4.tcp_reordering", 17).apply().expect("root may");
+        sysctl::KernelSetting::new("net.ipv4.tcp_reordering", 17).apply().expect("root may");
         assert_eq!(sysctl::read("net.ipv4.tcp_reordering").expect("read"), "17");
-        let error = sysctl::Setting::new("net.ipv4.no_such_setting", 1).apply().expect_err("there is none");
+        let error = sysctl::KernelSetting::new("net.ipv4.no_such_setting", 1).apply().expect_err("there is none");
         assert!(error.to_string().contains("net.ipv4.no_such_setting = 1"), "{error}");
     });
     assert_eq!(sysctl::read("net.ipv4.tcp_reordering").expect("read"), before, "nothing leaks out");

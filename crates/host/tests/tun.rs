@@ -14,7 +14,7 @@ use headend_host::clock;
 use headend_host::device::Device;
 use headend_host::netns::{self, Namespace};
 use headend_host::reactor::{Attachment, Destination, Devices, Limits, Reactor, Report, Stop};
-use headend_host::tun::{Setup, Tun};
+use headend_host::tun::{DeviceSetup, Tun};
 use headend_host::{Error, Netlink};
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 123, 0, 1);
@@ -29,7 +29,7 @@ impl Made {
     }
 
     fn tun(&self, address: Ipv4Addr) -> Tun {
-        Tun::create(Some(&self.0), &Setup::new("path", vec![(address, 24)], 1_500)).expect("root makes devices")
+        Tun::create(Some(&self.0), &DeviceSetup::new("path", vec![(address, 24)], 1_500)).expect("root makes devices")
     }
 
     fn has_device(&self, name: &str) -> bool {
@@ -132,7 +132,7 @@ fn a_device_is_what_was_asked_for_and_goes_with_its_descriptor() {
 #[test]
 fn a_name_that_no_interface_can_have_is_refused_with_the_name() {
     for name in ["", "sixteen-letters-", "a/b"] {
-        let refused = Tun::create(None, &Setup::new(name, vec![], 1_500));
+        let refused = Tun::create(None, &DeviceSetup::new(name, vec![], 1_500));
         let error = refused.expect_err("no interface has such a name").to_string();
         // Without root not even /dev/net/tun may be opened.
         assert!(error.contains(&format!("{name:?}")) || error.contains("/dev/net/tun"), "{error}");

@@ -15,7 +15,7 @@ use headend_host::clock::Monotonic;
 use headend_host::reactor::Tap;
 use headend_scenario::pcapng::Capture;
 
-use super::ends::Side;
+use super::ends::EmulatedSide;
 use crate::failure::Failure;
 
 /// Bytes that are written at once.
@@ -61,19 +61,19 @@ impl Recorder {
     /// Times are those of `clock`, as the wall clock has them now.
     pub(super) fn start(
         folder: &Path,
-        sides: &[Side; 2],
+        sides: &[EmulatedSide; 2],
         snap_len: u32,
         clock: Monotonic,
     ) -> Result<(Recorder, Writer), Failure> {
         fs::create_dir_all(folder).map_err(|error| Failure::io(folder, error))?;
-        let path = |side: &Side| folder.join(format!("{}.pcapng", side.node));
+        let path = |side: &EmulatedSide| folder.join(format!("{}.pcapng", side.node));
         // Before either is made: a request that is refused leaves nothing behind.
         if let Some(path) = sides.iter().map(path).find(|path| path.exists()) {
             let text =
                 format!("--pcap: {} is there already and is not overwritten; name another folder", path.display());
             return Err(Failure::Wrong(text));
         }
-        let file = |side: &Side| {
+        let file = |side: &EmulatedSide| {
             let path = path(side);
             let file = File::create_new(&path).map_err(|error| Failure::io(&path, error))?;
             Ok::<_, Failure>((path, file))
@@ -85,7 +85,7 @@ impl Recorder {
         let thread = thread::spawn(move || write(&coming, files, &missing));
         let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let start_ns = now_ns.saturating_sub(clock.now().as_nanos());
-        let recorded = |side: &Side| Recorded {
+        let recorded = |side: &EmulatedSide| Recorded {
             port: side.port,
             capture: Capture::new(&side.node, snap_len),
             packets: 0,

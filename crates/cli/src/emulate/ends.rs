@@ -9,7 +9,7 @@ use headend_host::netns::{self, Namespace};
 use headend_host::packet::{HEADER_BYTES, Interface};
 use headend_host::privilege;
 use headend_host::reactor::{Attachment, Destination, Gate};
-use headend_host::tun::{Setup, Tun};
+use headend_host::tun::{DeviceSetup, Tun};
 use headend_sim::network::Network;
 
 use super::Arguments;
@@ -22,12 +22,12 @@ pub(super) const FRAME_BYTES: u32 = HEADER_BYTES as u32;
 pub(super) struct Ends {
     pub(super) gates: Vec<Option<Gate>>,
     pub(super) attachments: Vec<Option<Attachment>>,
-    pub(super) sides: [Side; 2],
+    pub(super) sides: [EmulatedSide; 2],
 }
 
 /// One end.
 #[derive(Clone, Debug)]
-pub(super) struct Side {
+pub(super) struct EmulatedSide {
     /// The scenario's host whose place it takes.
     pub(super) node: String,
     /// The namespace or interface that takes it, and the address there.
@@ -59,7 +59,7 @@ pub(super) fn open(arguments: &Arguments, network: &Network) -> Result<Ends, Fai
     let mut ends = Ends {
         gates: (0..count).map(|_| None).collect(),
         attachments: vec![None; count],
-        sides: [0, 1].map(|i| Side {
+        sides: [0, 1].map(|i| EmulatedSide {
             node: network.nodes()[nodes[i]].clone(),
             place: places[i].clone(),
             port: ports[i],
@@ -132,7 +132,7 @@ fn tuns(arguments: &Arguments, namespaces: [&str; 2]) -> Result<Vec<(Gate, Strin
             let text = format!("namespace {name} has a device {device} already; another name: --device");
             return Err(Failure::Wrong(text));
         }
-        let setup = Setup::new(&arguments.device, vec![address], arguments.mtu);
+        let setup = DeviceSetup::new(&arguments.device, vec![address], arguments.mtu);
         let tun = Tun::create(Some(&namespace), &setup)?;
         gates.push((Gate::from(tun), format!("namespace {name}, device {}, {text}", arguments.device)));
     }

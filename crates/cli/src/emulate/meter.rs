@@ -8,14 +8,14 @@ use headend_host::reactor::{Lateness, Report, Strain};
 use headend_sim::network::Network;
 use serde_json::json;
 
-use super::ends::Side;
+use super::ends::EmulatedSide;
 use super::name;
 use crate::failure::Failure;
 use crate::printing::{self, Format};
 
 /// The links and the reactor at one moment.
 #[derive(Debug)]
-pub(super) struct Sample {
+pub(super) struct MeterSample {
     ways: Vec<Counts>,
     report: Report,
     is_urgent: bool,
@@ -33,14 +33,14 @@ struct Counts {
     queued_bytes: u64,
 }
 
-impl Sample {
-    pub(super) fn of(network: &Network, report: &Report, is_urgent: bool) -> Sample {
+impl MeterSample {
+    pub(super) fn of(network: &Network, report: &Report, is_urgent: bool) -> MeterSample {
         let counts = |way: &headend_sim::network::Way<'_>| {
             let Stats { arrived, delivered, delivered_bytes, dropped, lost, .. } = way.stats();
             let (queued, queued_bytes) = way.backlog();
             Counts { arrived, delivered, delivered_bytes, dropped, lost, queued, queued_bytes: queued_bytes.get() }
         };
-        Sample { ways: network.ways().iter().map(counts).collect(), report: report.clone(), is_urgent }
+        MeterSample { ways: network.ways().iter().map(counts).collect(), report: report.clone(), is_urgent }
     }
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Meter {
     /// The counts that were last shown.
     before: Vec<Counts>,
     before_at: Time,
-    last: Option<Sample>,
+    last: Option<MeterSample>,
 }
 
 impl Meter {
@@ -69,7 +69,7 @@ impl Meter {
     }
 
     /// Says what is at the ends, and heads the table.
-    pub(super) fn start(&self, sides: &[Side; 2]) -> Result<(), Failure> {
+    pub(super) fn start(&self, sides: &[EmulatedSide; 2]) -> Result<(), Failure> {
         let [one, other] = sides.each_ref().map(name);
         match self.format {
             Format::Table => print(|out| {
@@ -97,7 +97,7 @@ impl Meter {
     }
 
     /// Prints what happened since the last time.
-    pub(super) fn show(&mut self, sample: &Sample) -> Result<(), Failure> {
+    pub(super) fn show(&mut self, sample: &MeterSample) -> Result<(), Failure> {
         let seconds = sample.report.now.since(self.before_at).as_secs_f64();
         let rate = |now: &Counts, before: &Counts| {
             (now.delivered_bytes - before.delivered_bytes) as f64 * 8.0 / seconds.max(1e-9)
@@ -158,14 +158,14 @@ impl Meter {
     }
 
     /// Notes what a sample says, for the summary.
-    pub(super) fn note(&mut self, sample: &Sample) {
-        let Sample { ways, report, is_urgent } = sample;
-        self.last = Some(Sample { ways: ways.clone(), report: report.clone(), is_urgent: *is_urgent });
+    pub(super) fn note(&mut self, sample: &MeterSample) {
+        let MeterSample { ways, report, is_urgent } = sample;
+        self.last = Some(MeterSample { ways: ways.clone(), report: report.clone(), is_urgent: *is_urgent });
     }
 
     /// Prints what there was in all, and whether the machine kept up. `unwritten` packets are missing from the records.
     pub(super) fn summary(&self, unwritten: u64) -> Result<(), Failure> {
-        let Some(Sample { ways, report, is_urgent }) = &self.last else { return Ok(()) };
+        let Some(MeterSample { ways, report, is_urgent }) = &self.last else { return Ok(()) };
         let rows = self.names.iter().zip(ways);
         match self.format {
             Format::Table => print(|out| {

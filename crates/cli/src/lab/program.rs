@@ -73,7 +73,12 @@ impl Program {
     }
 
     /// Starts the listening end at `address` and waits until it listens.
-    pub(super) fn listen(self, flow: &Flow, address: Ipv4Addr, port: u16) -> io::Result<(Child, Option<Folder>)> {
+    pub(super) fn listen(
+        self,
+        flow: &Flow,
+        address: Ipv4Addr,
+        port: u16,
+    ) -> io::Result<(Child, Option<ProgramFolder>)> {
         let (mut command, folder) = match self {
             Program::Iperf3 => {
                 let mut command = command("iperf3");
@@ -81,7 +86,7 @@ impl Program {
                 (command, None)
             }
             Program::Curl => {
-                let folder = Folder::new()?;
+                let folder = ProgramFolder::new()?;
                 let bytes = flow.bytes.unwrap_or(Bytes::ZERO);
                 File::create(folder.0.join(FILE))?.set_len(bytes.get())?;
                 fs::write(folder.0.join("nginx.conf"), nginx_conf(&folder.0, address, port))?;
@@ -96,7 +101,7 @@ impl Program {
     }
 
     /// Starts the connecting end. iperf3 goes on until it is ended.
-    pub(super) fn connect(self, address: Ipv4Addr, port: u16, options: &socket::Options) -> io::Result<Child> {
+    pub(super) fn connect(self, address: Ipv4Addr, port: u16, options: &socket::SocketOptions) -> io::Result<Child> {
         let mut command = command(self.binaries()[1]);
         match self {
             Program::Iperf3 => {
@@ -205,17 +210,17 @@ fn nginx_conf(folder: &Path, address: Ipv4Addr, port: u16) -> String {
 
 /// A folder of this process, which goes with the value; what a killed run leaves goes with its namespaces.
 #[derive(Debug)]
-pub(super) struct Folder(pub(super) PathBuf);
+pub(super) struct ProgramFolder(pub(super) PathBuf);
 
-impl Folder {
-    pub(super) fn new() -> io::Result<Folder> {
-        let folder = Folder(site::folder());
+impl ProgramFolder {
+    pub(super) fn new() -> io::Result<ProgramFolder> {
+        let folder = ProgramFolder(site::folder());
         fs::create_dir(&folder.0)?;
         Ok(folder)
     }
 }
 
-impl Drop for Folder {
+impl Drop for ProgramFolder {
     fn drop(&mut self) {
         // The next run tries again.
         let _ = fs::remove_dir_all(&self.0);

@@ -22,7 +22,7 @@ use headend_sim::network::Network;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::program::{self, Folder};
+use super::program::{self, ProgramFolder};
 use super::site::Site;
 use super::traffic::Transfer;
 use crate::failure::Failure;
@@ -63,7 +63,7 @@ impl Relayed {
 
 /// A process that is to run, for flows through a proxy whose connecting ends are on the same side of it.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct ProxyPlan {
     /// The proxy's node and its name.
     node: usize,
     name: String,
@@ -82,8 +82,8 @@ pub(super) fn plans(
     network: &Network,
     site: &Site,
     transfers: &[Transfer],
-) -> Result<Vec<Plan>, Failure> {
-    let mut plans: Vec<Plan> = Vec::new();
+) -> Result<Vec<ProxyPlan>, Failure> {
+    let mut plans: Vec<ProxyPlan> = Vec::new();
     for transfer in transfers {
         let flow = &transfer.flow;
         let (Some(node), Some(port)) = (flow.via, transfer.near_port) else { continue };
@@ -100,7 +100,7 @@ pub(super) fn plans(
         let from_local = is_local(connects);
         let known = plans.iter().position(|plan| (plan.node, plan.from_local) == (node, from_local));
         let index = known.unwrap_or_else(|| {
-            plans.push(Plan {
+            plans.push(ProxyPlan {
                 node,
                 name: name.clone(),
                 from_local,
@@ -170,7 +170,7 @@ fn way_in(proxy: Ipv4Addr, port: u16, to: Ipv4Addr, to_port: u16) -> String {
 
 /// Processes that run, each with a thread inside its proxy's namespace. All are told to end when this is dropped.
 #[derive(Debug)]
-pub(super) struct Running<'scope> {
+pub(super) struct RunningProxies<'scope> {
     threads: Vec<Thread<'scope>>,
 }
 
@@ -181,14 +181,14 @@ struct Thread<'scope> {
     handle: ScopedJoinHandle<'scope, io::Result<Vec<Relayed>>>,
 }
 
-impl<'scope> Running<'scope> {
+impl<'scope> RunningProxies<'scope> {
     /// Starts all of `plans` and waits until they listen.
     pub(super) fn start<'env>(
         scope: &'scope thread::Scope<'scope, 'env>,
-        plans: &'env [Plan],
+        plans: &'env [ProxyPlan],
         site: &'env Site,
-    ) -> Result<Running<'scope>, Failure> {
-        let mut running = Running { threads: Vec::new() };
+    ) -> Result<RunningProxies<'scope>, Failure> {
+        let mut running = RunningProxies { threads: Vec::new() };
         for plan in plans {
             let (ready, is_ready) = mpsc::channel();
             let (end, ended) = mpsc::channel();
@@ -221,8 +221,8 @@ impl<'scope> Running<'scope> {
 }
 
 /// Runs a proxy in this thread's namespace until `ended` hangs up.
-fn run(plan: &Plan, ready: &Sender<()>, ended: &Receiver<()>) -> io::Result<Vec<Relayed>> {
-    let folder = Folder::new()?;
+fn run(plan: &ProxyPlan, ready: &Sender<()>, ended: &Receiver<()>) -> io::Result<Vec<Relayed>> {
+    let folder = ProgramFolder::new()?;
     let [file, lines, words] = ["proxy.toml", "lines", "words"].map(|name| folder.0.join(name));
     fs::write(&file, &plan.config)?;
     if plan.relay == RelayModel::StoreAndForward {
@@ -263,12 +263,12 @@ fn end(child: &mut Child) -> io::Result<()> {
 }
 
 /// The connections of which a proxy has written lines, if they are those of flows.
-fn relayed(plan: &Plan, lines: &Path) -> Vec<Relayed> {
+fn relayed(plan: &ProxyPlan, lines: &Path) -> Vec<Relayed> {
     let text = fs::read_to_string(lines).unwrap_or_default();
     text.lines().filter_map(|line| one(plan, &serde_json::from_str(line).ok()?)).collect()
 }
 
-fn one(plan: &Plan, line: &Value) -> Option<Relayed> {
+fn one(plan: &ProxyPlan, line: &Value) -> Option<Relayed> {
     let port: u16 = line["destination"].as_str()?.rsplit_once(':')?.1.parse().ok()?;
     let (_, flow, instance) = plan.relays.iter().find(|(known, ..)| *known == port)?;
     let number = |name: &str| line[name].as_u64().unwrap_or_default();
@@ -294,8 +294,8 @@ fn one(plan: &Plan, line: &Value) -> Option<Relayed> {
 mod tests {
     use super::*;
 
-    fn plan(from_local: bool) -> Plan {
-        Plan {
+    fn plan(from_local: bool) -> ProxyPlan {
+        ProxyPlan {
             node: 1,
             name: "proxy".to_owned(),
             from_local,

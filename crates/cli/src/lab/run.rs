@@ -26,7 +26,7 @@ use super::proxy::{self, Relayed};
 use super::sampler::{self, Series};
 use super::site::{self, Site};
 use super::stage::Stage;
-use super::traffic::{Place, Transfer};
+use super::traffic::{EndPlace, Transfer};
 use super::watch::{Eyes, Seen, Watched};
 use crate::failure::Failure;
 
@@ -109,7 +109,7 @@ pub(super) fn run(
     let played = thread::scope(|scope| {
         let reactor = scope.spawn(|| drive(reactor, devices));
         let ending = Ending { stage: &stage, transfers: &transfers, halt: &halt };
-        let proxies = proxy::Running::start(scope, &plans, &site)?;
+        let proxies = proxy::RunningProxies::start(scope, &plans, &site)?;
         for (index, transfer) in transfers.iter().enumerate() {
             for is_sender in [true, false] {
                 let (site, stage, watched) = (&site, &stage, (watched.clone(), index));
@@ -233,7 +233,7 @@ fn act(transfer: &Transfer, is_sender: bool, site: &Site, stage: &Stage, watched
     };
     let own = site.host(own);
     own.namespace.enter().expect("a namespace that was made can be entered");
-    let place = Place { options: own.settings.socket.clone(), address: site.host(at).address, port, watched };
+    let place = EndPlace { options: own.settings.socket.clone(), address: site.host(at).address, port, watched };
     transfer.play(is_sender, &place, stage);
 }
 

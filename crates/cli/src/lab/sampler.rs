@@ -4,7 +4,7 @@ use std::time::Duration as StdDuration;
 
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
-use headend_host::socket::{Info, Phase};
+use headend_host::socket::{Info, RecoveryPhase};
 use headend_scenario::results::trace::Sample;
 
 use super::stage::Stage;
@@ -41,7 +41,7 @@ impl Series {
             self.samples.push(sample);
         }
         self.cwnd_max = self.cwnd_max.max(info.cwnd());
-        let is_recovering = info.phase == Phase::Recovery;
+        let is_recovering = info.phase == RecoveryPhase::Recovery;
         self.recoveries += u64::from(is_recovering && !self.was_recovering);
         self.was_recovering = is_recovering;
     }

@@ -17,7 +17,7 @@ use headend_host::fast::{self, Instance, Parameters};
 use headend_host::netns::{self, Namespace};
 use headend_host::personality::{self, Settings, Unmapped};
 use headend_host::route::{Metrics, Route};
-use headend_host::sysctl::Setting;
+use headend_host::sysctl::KernelSetting;
 use headend_host::tun::{self, Tun};
 use headend_host::{Error, Netlink};
 use headend_scenario::{FlowKind, NodeKind, Proxy, Scenario};
@@ -39,7 +39,7 @@ const HOSTS_MAX: usize = 100;
 #[derive(Debug)]
 pub(super) struct Site {
     /// The hosts by node; routers have none.
-    hosts: Vec<Option<Host>>,
+    hosts: Vec<Option<LabHost>>,
     /// The options of each proxy's sockets: those of its local side, then those of its remote one.
     sides: BTreeMap<usize, [Settings; 2]>,
     /// The instances of FAST that were put into the kernel for them. The kernel takes one out when it is dropped, or
@@ -49,7 +49,7 @@ pub(super) struct Site {
 
 /// One host, or a proxy.
 #[derive(Debug)]
-pub(super) struct Host {
+pub(super) struct LabHost {
     pub(super) namespace: Namespace,
     pub(super) address: Ipv4Addr,
     /// The settings of the namespace and of its default route.
@@ -97,7 +97,7 @@ impl Site {
                 NodeKind::Router => unreachable!("a router has no namespace"),
             };
             let namespace = Namespace::create(&name(serial, number, &node.name))?;
-            site.hosts.push(Some(Host { namespace, address: address(number), settings, exceptions }));
+            site.hosts.push(Some(LabHost { namespace, address: address(number), settings, exceptions }));
             tuns.push(Some(site.host(number).set_up()?));
         }
         Ok((site, tuns))
@@ -145,12 +145,12 @@ impl Site {
     }
 
     /// The host in place of node `node`.
-    pub(super) fn host(&self, node: usize) -> &Host {
+    pub(super) fn host(&self, node: usize) -> &LabHost {
         self.hosts[node].as_ref().expect("flows begin and end at hosts")
     }
 
     /// All hosts, and proxies that flows go through, with their numbers.
-    pub(super) fn hosts(&self) -> impl Iterator<Item = (usize, &Host)> {
+    pub(super) fn hosts(&self) -> impl Iterator<Item = (usize, &LabHost)> {
         self.hosts.iter().enumerate().filter_map(|(node, host)| Some((node, host.as_ref()?)))
     }
 }
@@ -174,7 +174,7 @@ pub(super) fn unmapped(personality: &Personality) -> Vec<Unmapped> {
 /// Settings of the namespace that a proxy's remote side would have otherwise than its local one has them.
 pub(super) fn shared_settings(proxy: &Proxy) -> Vec<Unmapped> {
     let [local, remote] = [&proxy.local, &proxy.remote].map(|side| personality::map_here(&side.personality).0);
-    let differs = |one: &Setting| {
+    let differs = |one: &KernelSetting| {
         // The proxy's sockets say this one themselves.
         let is_told = one.name == "net.ipv4.tcp_rto_min_us" && remote.socket.rto_min.is_some();
         let other = local.sysctls.iter().find(|other| other.name == one.name && other.value != one.value)?;
@@ -196,7 +196,7 @@ impl Drop for Site {
     }
 }
 
-impl Host {
+impl LabHost {
     /// Settings, device, address and routes.
     fn set_up(&self) -> Result<Tun, Error> {
         self.namespace.run(|| {
@@ -208,11 +208,11 @@ impl Host {
                 setting.apply()?;
             }
             // What a program that was killed has written is given up soon, for its memory is everybody's.
-            Setting::new("net.ipv4.tcp_orphan_retries", 1).apply()?;
+            KernelSetting::new("net.ipv4.tcp_orphan_retries", 1).apply()?;
             let mut netlink = Netlink::open()?;
             let up = Change { up: Some(true), ..Change::default() };
             Device::find(&mut netlink, "lo")?.change(&mut netlink, up)?;
-            let tun = Tun::create(None, &tun::Setup::new(DEVICE, vec![(self.address, 32)], self.settings.mtu))?;
+            let tun = Tun::create(None, &tun::DeviceSetup::new(DEVICE, vec![(self.address, 32)], self.settings.mtu))?;
             Route::default_route(self.address, self.settings.metrics.clone()).add(&mut netlink, tun.device())?;
             for (to, metrics) in &self.exceptions {
                 let route = Route { to: *to, prefix_len: 32, source: Some(self.address), metrics: metrics.clone() };
@@ -226,7 +226,7 @@ impl Host {
 /// A kernel without IPv6 has nothing to switch off.
 fn disable_ipv6(family: &str) -> Result<(), Error> {
     let name = if family == "all" { "net.ipv6.conf.all.disable_ipv6" } else { "net.ipv6.conf.default.disable_ipv6" };
-    match Setting::new(name, 1).apply() {
+    match KernelSetting::new(name, 1).apply() {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }

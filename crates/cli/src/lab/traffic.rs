@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
-use headend_host::socket::{self, Info, Options};
+use headend_host::socket::{self, Info, SocketOptions};
 use headend_scenario::{Flow, FlowKind};
 use headend_sim::traffic::PIECE;
 use rustix::io::Errno;
@@ -54,9 +54,9 @@ struct State {
 
 /// The facts that an end needs to know of its host and of the other one.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct EndPlace {
     /// The options of every socket.
-    pub(super) options: Options,
+    pub(super) options: SocketOptions,
     /// The address to listen at, or to connect to.
     pub(super) address: Ipv4Addr,
     pub(super) port: u16,
@@ -64,7 +64,7 @@ pub(super) struct Place {
     pub(super) watched: (Arc<Mutex<Vec<Watched>>>, usize),
 }
 
-impl Place {
+impl EndPlace {
     fn address(&self) -> socket2::SockAddr {
         SocketAddr::V4(SocketAddrV4::new(self.address, self.port)).into()
     }
@@ -154,7 +154,7 @@ impl Transfer {
     }
 
     /// Plays the data's sender (`is_sender`) or its receiver until it is over.
-    pub(super) fn play(&self, is_sender: bool, place: &Place, stage: &Stage) {
+    pub(super) fn play(&self, is_sender: bool, place: &EndPlace, stage: &Stage) {
         let presence = stage.enter();
         let played = if let Some(program) = self.program {
             self.run_program(program, is_sender, place, stage, &presence)
@@ -191,7 +191,7 @@ impl Transfer {
         &self,
         program: Program,
         is_sender: bool,
-        place: &Place,
+        place: &EndPlace,
         stage: &Stage,
         presence: &Presence<'_>,
     ) -> Result<(), Trouble> {
@@ -244,13 +244,13 @@ impl Transfer {
         socket
     }
 
-    fn socket(&self, place: &Place) -> Result<Arc<Socket>, Trouble> {
+    fn socket(&self, place: &EndPlace) -> Result<Arc<Socket>, Trouble> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
         place.options.apply(&socket)?;
         Ok(self.keep(socket))
     }
 
-    fn listen(&self, place: &Place) -> Result<Arc<Socket>, Trouble> {
+    fn listen(&self, place: &EndPlace) -> Result<Arc<Socket>, Trouble> {
         let listener = self.socket(place)?;
         listener.set_reuse_address(true)?;
         listener.bind(&place.address())?;
@@ -258,7 +258,13 @@ impl Transfer {
         Ok(listener)
     }
 
-    fn connect(&self, is_sender: bool, place: &Place, stage: &Stage, presence: &Presence<'_>) -> Result<(), Trouble> {
+    fn connect(
+        &self,
+        is_sender: bool,
+        place: &EndPlace,
+        stage: &Stage,
+        presence: &Presence<'_>,
+    ) -> Result<(), Trouble> {
         let socket = self.socket(place)?;
         let is_beforehand = self.flow.kind == FlowKind::Bulk { handshake: false };
         if is_beforehand {
@@ -275,7 +281,7 @@ impl Transfer {
     }
 
     /// Says and hears what an end has to on its connection.
-    fn talk(&self, is_sender: bool, socket: Arc<Socket>, place: &Place, stage: &Stage) -> Result<(), Trouble> {
+    fn talk(&self, is_sender: bool, socket: Arc<Socket>, place: &EndPlace, stage: &Stage) -> Result<(), Trouble> {
         let request = if let FlowKind::HttpGet { request, .. } = self.flow.kind { request } else { Bytes::ZERO };
         if is_sender {
             self.lock().sender = Some(socket.clone());
@@ -333,7 +339,7 @@ impl Transfer {
         Ok(())
     }
 
-    fn receive(&self, socket: &Socket, place: &Place) -> io::Result<()> {
+    fn receive(&self, socket: &Socket, place: &EndPlace) -> io::Result<()> {
         // The kernel sets the window's limit anew when it learns how large segments are, with the first full ones.
         const FIRST_READS: u32 = 16;
         let mut buffer = vec![0; CHUNK.get() as usize];

@@ -46,7 +46,7 @@ impl Watched {
 
 impl Tap for Eyes {
     fn packet(&mut self, time: Time, _port: Port, inward: bool, bytes: &[u8]) {
-        let Some(segment) = Segment::read(bytes) else { return };
+        let Some(segment) = SeenSegment::read(bytes) else { return };
         let mut watched = self.watched.lock().expect("nobody panics while it watches");
         let index = |port: u16| port.checked_sub(self.first_port).map(usize::from);
         let is_known = |index: &usize| *index < watched.len();
@@ -117,7 +117,7 @@ impl Seen {
     }
 
     /// A packet of this flow, `len` bytes long, passed at `now`.
-    pub(super) fn packet(&mut self, now: Time, place: Where, segment: &Segment<'_>, len: usize) {
+    pub(super) fn packet(&mut self, now: Time, place: Where, segment: &SeenSegment<'_>, len: usize) {
         self.opened_at.get_or_insert(now);
         match place {
             Where::Leaving => {
@@ -181,7 +181,7 @@ struct Part {
 
 impl Sent {
     /// A data segment leaves; true if it has data that had left before.
-    fn send(&mut self, now: Time, segment: &Segment<'_>) -> bool {
+    fn send(&mut self, now: Time, segment: &SeenSegment<'_>) -> bool {
         let start = place(segment.seq, self.isn, self.near);
         let end = start + u64::from(segment.len);
         self.near = self.near.max(end);
@@ -200,7 +200,7 @@ impl Sent {
 
     /// An ACK comes; returns when the latest was sent of the pieces that it is the first to acknowledge. Karn's rule
     /// goes for the whole ACK, as in the engine: one for a retransmission may acknowledge what had arrived long ago.
-    fn acknowledge(&mut self, segment: &Segment<'_>) -> Option<Time> {
+    fn acknowledge(&mut self, segment: &SeenSegment<'_>) -> Option<Time> {
         let ack = segment.ack.map(|ack| place(ack, self.isn, self.acked))?;
         let mut latest = None;
         let mut is_ambiguous = false;
@@ -242,7 +242,7 @@ struct Arrived {
 
 impl Arrived {
     /// A data segment arrives; false if all of it had come before.
-    fn take(&mut self, segment: &Segment<'_>) -> bool {
+    fn take(&mut self, segment: &SeenSegment<'_>) -> bool {
         let mut start = place(segment.seq, self.isn, self.next).max(self.next);
         let mut end = place(segment.seq, self.isn, self.next) + u64::from(segment.len);
         if end <= start || self.beyond.range(..=start).next_back().is_some_and(|(_, &to)| to >= end) {
@@ -273,7 +273,7 @@ fn place(number: u32, isn: u32, near: u64) -> u64 {
 
 /// A TCP segment in an IPv4 packet (RFC 791 s3.1, RFC 9293 s3.1).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Segment<'a> {
+pub(super) struct SeenSegment<'a> {
     pub(super) source_port: u16,
     pub(super) destination_port: u16,
     seq: u32,
@@ -283,9 +283,9 @@ pub(super) struct Segment<'a> {
     options: &'a [u8],
 }
 
-impl<'a> Segment<'a> {
+impl<'a> SeenSegment<'a> {
     /// Reads the headers of `packet`; `None` if it is no whole TCP segment in IPv4.
-    pub(super) fn read(packet: &'a [u8]) -> Option<Segment<'a>> {
+    pub(super) fn read(packet: &'a [u8]) -> Option<SeenSegment<'a>> {
         const TCP: u8 = 6;
         let header = usize::from(packet.first()? & 0xf) * 4;
         if packet[0] >> 4 != 4 || header < 20 || *packet.get(9)? != TCP {
@@ -297,7 +297,7 @@ impl<'a> Segment<'a> {
         let u32_at = |at: usize| Some(u32::from_be_bytes(tcp.get(at..at + 4)?.try_into().ok()?));
         let offset = usize::from(*tcp.get(12)? >> 4) * 4;
         let flags = *tcp.get(13)?;
-        Some(Segment {
+        Some(SeenSegment {
             source_port: u16_at(0)?,
             destination_port: u16_at(2)?,
             seq: u32_at(4)?,
@@ -339,13 +339,13 @@ mod tests {
 
     const ISN: u32 = u32::MAX - 1_000;
 
-    fn data(start: u32, len: u32) -> Segment<'static> {
+    fn data(start: u32, len: u32) -> SeenSegment<'static> {
         let seq = ISN.wrapping_add(1 + start);
-        Segment { source_port: 1, destination_port: 2, seq, ack: Some(0), syn: false, len, options: &[] }
+        SeenSegment { source_port: 1, destination_port: 2, seq, ack: Some(0), syn: false, len, options: &[] }
     }
 
-    fn answer(ack: u32, options: &[u8]) -> Segment<'_> {
-        Segment {
+    fn answer(ack: u32, options: &[u8]) -> SeenSegment<'_> {
+        SeenSegment {
             source_port: 2,
             destination_port: 1,
             seq: 7,
@@ -362,7 +362,7 @@ mod tests {
 
     fn connected() -> Seen {
         let mut seen = Seen::new(Bytes::MAX);
-        let syn = Segment { seq: ISN, ack: None, syn: true, len: 0, ..data(0, 0) };
+        let syn = SeenSegment { seq: ISN, ack: None, syn: true, len: 0, ..data(0, 0) };
         seen.packet(ms(0), Where::Leaving, &syn, 60);
         seen.packet(ms(1), Where::Arriving, &syn, 60);
         seen
@@ -434,13 +434,13 @@ mod tests {
         packet[3] = 40;
         packet[9] = 6;
         packet[20 + 12] = 5 << 4;
-        assert!(Segment::read(&packet).is_some());
-        assert!(Segment::read(&packet[..39]).is_none());
-        assert!(Segment::read(&[]).is_none());
+        assert!(SeenSegment::read(&packet).is_some());
+        assert!(SeenSegment::read(&packet[..39]).is_none());
+        assert!(SeenSegment::read(&[]).is_none());
         for (at, value) in [(0, 0x65), (0, 0x44), (9, 17), (20 + 12, 15 << 4), (20 + 12, 4 << 4)] {
             let mut other = packet.clone();
             other[at] = value;
-            assert!(Segment::read(&other).is_none(), "byte {at} = {value}");
+            assert!(SeenSegment::read(&other).is_none(), "byte {at} = {value}");
         }
     }
 }

@@ -231,7 +231,7 @@ impl Desk {
                     Err(error) => say(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
                 }
             }
-            "/status" => match status::Question::read(request.uri().query().unwrap_or_default()) {
+            "/status" => match status::StatusQuestion::read(request.uri().query().unwrap_or_default()) {
                 Ok(question) => {
                     let text = status::answer(&question, &self.books, &facts, &self.sampler()).to_string();
                     respond(StatusCode::OK, "application/json", text)

@@ -16,7 +16,7 @@ use headend_host::proxy::access::{Destinations, Networks, Rule};
 use headend_host::proxy::config::{Admin, Config, Limits, Listener, Log, LogFormat, Model, Spool, Way};
 use headend_host::proxy::inbound::Destination;
 use headend_host::proxy::inbound::proxy_protocol::Version;
-use headend_host::proxy::side::Side;
+use headend_host::proxy::side::SideOptions;
 use headend_host::proxy::users::Users;
 
 use crate::failure::Failure;
@@ -229,8 +229,8 @@ from_text!(Network, ipnet::IpNet, |text| {
 from_text!(To, Destination, |text: &str| {
     Destination::read(text.as_bytes()).map_err(|why| format!("\"host:port\"; {why}"))
 });
-from_text!(Personality, Side, |text| {
-    Side::named(text).ok_or_else(|| format!("one of {}", Side::names().collect::<Vec<_>>().join(", ")))
+from_text!(Personality, SideOptions, |text| {
+    SideOptions::named(text).ok_or_else(|| format!("one of {}", SideOptions::names().collect::<Vec<_>>().join(", ")))
 });
 
 /// A field, and what is wrong with it.
@@ -319,11 +319,11 @@ impl ListenTable {
 
 impl SideTable {
     /// The personality, and what is spelt out beside it.
-    fn side(self) -> Side {
+    fn side(self) -> SideOptions {
         let base = self.personality.map(|personality| personality.0).unwrap_or_default();
         let span = |span: Option<Span>| span.map(|span| span.0);
         let size = |size: Option<Size>| size.map(|size| size.0);
-        Side {
+        SideOptions {
             congestion_control: self.congestion_control.or(base.congestion_control),
             rto_min: span(self.rto_min).or(base.rto_min),
             delayed_ack_max: span(self.delayed_ack_max).or(base.delayed_ack_max),
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn a_personality_is_what_its_name_says_and_what_is_spelt_out_beside_it() {
         let config = parsed(&format!("{SMALLEST}[local]\npersonality = \"hfc-local\"\nrto_min = \"30ms\"\n")).unwrap();
-        let expected = Side { rto_min: Some(Duration::from_millis(30)), ..Side::hfc_local() };
+        let expected = SideOptions { rto_min: Some(Duration::from_millis(30)), ..SideOptions::hfc_local() };
         assert_eq!(config.local, expected);
     }
 

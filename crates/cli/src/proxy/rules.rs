@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use ipnet::IpNet;
 
 use headend_host::proxy::access::Networks;
-use headend_host::proxy::rules::{self, Rules};
+use headend_host::proxy::rules::{self, DiversionRules};
 use headend_host::sysctl;
 
 use crate::failure::Failure;
@@ -89,8 +89,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-fn read(wanted: &Wanted) -> Result<Rules, Failure> {
-    let rules = Rules {
+fn read(wanted: &Wanted) -> Result<DiversionRules, Failure> {
+    let rules = DiversionRules {
         listeners: wanted.listeners.clone(),
         interfaces: wanted.interfaces.clone(),
         clients: wanted.clients.clone(),
@@ -104,7 +104,7 @@ fn read(wanted: &Wanted) -> Result<Rules, Failure> {
 }
 
 /// A machine that does not forward cannot fail open.
-fn forwarding(rules: &Rules) -> Vec<String> {
+fn forwarding(rules: &DiversionRules) -> Vec<String> {
     let settings = [(true, "net.ipv4.ip_forward"), (false, "net.ipv6.conf.all.forwarding")];
     let is_off = |name: &str| sysctl::read(name).is_ok_and(|value| value.trim() == "0");
     settings

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use headend_conform::{Behaviour, Entrance, HeaderVersion, Matrix, Place, Trial, WayIn};
+use headend_conform::{Behaviour, Entrance, HeaderVersion, Matrix, SocketPlace, Trial, WayIn};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
@@ -105,8 +105,8 @@ impl Proxy {
             entrance,
             origin,
             expected_header: introduces,
-            clients_place: Place::here(),
-            origin_place: Place::here(),
+            clients_place: SocketPlace::here(),
+            origin_place: SocketPlace::here(),
             allowed: Vec::new(),
             jobs: 32,
             patience: Duration::from_secs(3),

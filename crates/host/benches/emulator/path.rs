@@ -12,10 +12,10 @@ use headend_engine::link::queue::DropTail;
 use headend_engine::time::Duration;
 use headend_engine::units::{Capacity, Rate};
 use headend_host::clock;
-use headend_host::device::{Change, Counters, Device};
+use headend_host::device::{Change, Device, DeviceCounters};
 use headend_host::netns::{self, Namespace};
 use headend_host::reactor::{Attachment, Destination, Devices, Limits, Reactor, Report, Stop};
-use headend_host::tun::{Setup, Tun};
+use headend_host::tun::{DeviceSetup, Tun};
 use headend_host::{Error, Netlink};
 
 use crate::load::{self, Late, Load, PORT};
@@ -48,7 +48,7 @@ impl Place {
         socket
     }
 
-    fn counters(&self, device: &str) -> Result<Counters, Error> {
+    fn counters(&self, device: &str) -> Result<DeviceCounters, Error> {
         self.0.run(|| Ok(Device::find(&mut Netlink::open()?, device)?.counters))?
     }
 
@@ -102,7 +102,8 @@ struct Driven {
 impl Emulated {
     pub(crate) fn new() -> Result<Emulated, Error> {
         let (a, b) = (Place::new("a")?, Place::new("b")?);
-        let tun = |place: &Place, address| Tun::create(Some(&place.0), &Setup::new("path", vec![(address, 8)], MTU));
+        let tun =
+            |place: &Place, address| Tun::create(Some(&place.0), &DeviceSetup::new("path", vec![(address, 8)], MTU));
         let tuns = vec![Some(tun(&a, A)?), Some(tun(&b, B)?)];
         let stop = Stop::new()?;
         let stopper = stop.clone();

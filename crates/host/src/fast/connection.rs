@@ -7,7 +7,7 @@ use headend_engine::units::Bytes;
 
 /// A connection that FAST controls, or a socket that listens for some.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Connection {
+pub struct FastConnection {
     /// The name under which FAST was chosen.
     pub name: String,
     /// The near end.
@@ -30,7 +30,7 @@ pub struct Connection {
     pub alpha_packets: u32,
 }
 
-impl Connection {
+impl FastConnection {
     /// D - d: what its packets wait in queues.
     pub fn queueing_delay(&self) -> Option<Duration> {
         Some(Duration::from_nanos(self.mean_rtt?.as_nanos().saturating_sub(self.base_rtt?.as_nanos())))
@@ -45,12 +45,12 @@ impl Connection {
 }
 
 #[cfg(any(feature = "bpf", test))]
-impl Connection {
+impl FastConnection {
     /// Bytes of a record: `struct connection` of `bpf/fast_connections.bpf.c`.
     pub(super) const RECORD_LEN: usize = 88;
 
     /// Reads a record.
-    pub(super) fn read(record: &[u8; Connection::RECORD_LEN]) -> Connection {
+    pub(super) fn read(record: &[u8; FastConnection::RECORD_LEN]) -> FastConnection {
         use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
         let u16_at = |at: usize| u16::from_ne_bytes([record[at], record[at + 1]]);
         let u32_at = |at: usize| u32::from_ne_bytes(record[at..at + 4].try_into().expect("four bytes"));
@@ -67,7 +67,7 @@ impl Connection {
         };
         let name: Vec<u8> = record[..16].iter().copied().take_while(|c| *c != 0).collect();
         let (base_us, average, ssthresh) = (u64_at(72), u64_at(80), u32_at(68));
-        Connection {
+        FastConnection {
             name: String::from_utf8_lossy(&name).into_owned(),
             local: SocketAddr::new(address(16), u16_at(48)),
             remote: SocketAddr::new(address(32), u16::from_be(u16_at(50))),
@@ -89,8 +89,8 @@ mod tests {
 
     use super::*;
 
-    fn record() -> [u8; Connection::RECORD_LEN] {
-        let mut bytes = [0; Connection::RECORD_LEN];
+    fn record() -> [u8; FastConnection::RECORD_LEN] {
+        let mut bytes = [0; FastConnection::RECORD_LEN];
         bytes[..4].copy_from_slice(b"fast");
         bytes[16..20].copy_from_slice(&[10, 0, 0, 1]);
         bytes[32..36].copy_from_slice(&[10, 0, 0, 2]);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_record_is_read_with_its_units() {
-        let connection = Connection::read(&record());
+        let connection = FastConnection::read(&record());
         assert_eq!(connection.name, "fast");
         assert_eq!(
             (connection.local.to_string(), connection.remote.to_string()),
@@ -124,7 +124,7 @@ mod tests {
     fn before_the_first_round_trip_nothing_is_said_of_queues() {
         let mut bytes = record();
         bytes[72..].fill(0);
-        let connection = Connection::read(&bytes);
+        let connection = FastConnection::read(&bytes);
         assert_eq!(
             (connection.base_rtt, connection.queueing_delay(), connection.queued_millipackets()),
             (None, None, None)
@@ -136,6 +136,6 @@ mod tests {
         let mut bytes = record();
         bytes[52..54].copy_from_slice(&10_u16.to_ne_bytes());
         bytes[16..32].copy_from_slice(&Ipv4Addr::new(192, 0, 2, 1).to_ipv6_mapped().octets());
-        assert_eq!(Connection::read(&bytes).local.to_string(), "192.0.2.1:443");
+        assert_eq!(FastConnection::read(&bytes).local.to_string(), "192.0.2.1:443");
     }
 }

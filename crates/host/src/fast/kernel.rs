@@ -12,7 +12,7 @@ use libbpf_rs::{
     ErrorKind as BpfKind, Iter, Link, MapCore, MapFlags, MapHandle, ObjectBuilder, OpenObject, PrintLevel,
 };
 
-use super::{Connection, Installed, Parameters};
+use super::{FastConnection, Installed, Parameters};
 use crate::error::{During, Error};
 
 pub(super) const IS_BUILT: bool = true;
@@ -164,7 +164,7 @@ pub(super) fn remove(name: &str) -> Result<(), Error> {
     unpin(&folder).during(what)
 }
 
-pub(super) fn connections() -> Result<Vec<Connection>, Error> {
+pub(super) fn connections() -> Result<Vec<FastConnection>, Error> {
     let what = || "list FAST's connections";
     let object = open(CONNECTIONS).during(what)?.load().map_err(told).during(what)?;
     let program = object.progs_mut().next().expect("bpf/fast_connections.bpf.c has one");
@@ -173,8 +173,8 @@ pub(super) fn connections() -> Result<Vec<Connection>, Error> {
     let mut iterator = Iter::new(&link).map_err(told).during(what)?;
     let mut records = Vec::new();
     iterator.read_to_end(&mut records).during(what)?;
-    let records = records.chunks_exact(Connection::RECORD_LEN);
-    Ok(records.map(|record| Connection::read(record.try_into().expect("a chunk is a record"))).collect())
+    let records = records.chunks_exact(FastConnection::RECORD_LEN);
+    Ok(records.map(|record| FastConnection::read(record.try_into().expect("a chunk is a record"))).collect())
 }
 
 /// The kernel's words on the last program or map that it did not take.

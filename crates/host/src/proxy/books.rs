@@ -35,7 +35,7 @@ pub struct Books {
     pub written: [AtomicU64; 2],
     /// The counts of TCP on each side, up to the last [`Books::sample`] of each open connection and up to the end of
     /// the others.
-    pub tcp: [Tcp; 2],
+    pub tcp: [SegmentCounts; 2],
     /// Bytes of memory that data waits in.
     pub memory: Account,
     /// Bytes of the spool that data waits in.
@@ -48,14 +48,14 @@ pub struct Books {
     pub buffer_bound: AtomicU64,
     /// Why, the last time.
     spool_error: Mutex<Option<String>>,
-    flows: Mutex<BTreeMap<u64, Arc<Flow>>>,
+    flows: Mutex<BTreeMap<u64, Arc<FlowPage>>>,
     clients: Mutex<HashMap<IpAddr, usize>>,
     next: AtomicU64,
 }
 
 /// The segments that the connections of a side have sent, and sent again.
 #[derive(Debug, Default)]
-pub struct Tcp {
+pub struct SegmentCounts {
     /// Segments with data, retransmissions among them.
     pub segments: AtomicU64,
     /// Segments sent again.
@@ -73,7 +73,7 @@ pub struct Account {
 
 /// A connection of a client, from being accepted to its end.
 #[derive(Debug)]
-pub struct Flow {
+pub struct FlowPage {
     /// Its number since the start.
     pub id: u64,
     /// The time at which it was accepted.
@@ -100,12 +100,12 @@ pub struct Flow {
     pub held: [AtomicU64; 2],
     /// Bytes held in the spool, by the side that they are for.
     pub spooled: [AtomicU64; 2],
-    legs: Mutex<[Leg; 2]>,
+    legs: Mutex<[LegBytes; 2]>,
 }
 
 /// A socket of a connection, and what the books have of it already.
 #[derive(Debug, Default)]
-struct Leg {
+struct LegBytes {
     fd: Option<RawFd>,
     segments: u32,
     retransmits: u32,
@@ -117,7 +117,7 @@ struct Leg {
 /// A place in the books that is given up with the value.
 #[derive(Debug)]
 pub(crate) struct Page {
-    pub(crate) flow: Arc<Flow>,
+    pub(crate) flow: Arc<FlowPage>,
     /// The address that it counts for.
     counted: OnceLock<IpAddr>,
     books: Arc<Books>,
@@ -149,14 +149,14 @@ impl Books {
 
     /// The oldest connections that are open now and came after number `after`, at most `count`. Whoever wants all asks
     /// again and again: the workers wait no longer than one such answer takes.
-    pub fn flows_after(&self, after: u64, count: usize) -> Vec<Arc<Flow>> {
+    pub fn flows_after(&self, after: u64, count: usize) -> Vec<Arc<FlowPage>> {
         let flows = lock(&self.flows);
         flows.range((Bound::Excluded(after), Bound::Unbounded)).take(count).map(|(_, flow)| flow.clone()).collect()
     }
 
     /// The kernel's figures of the connection of `flow` on `side`, while there is one; what is new in them goes into
     /// [`Books::tcp`].
-    pub fn sample(&self, flow: &Flow, side: Side) -> Option<Info> {
+    pub fn sample(&self, flow: &FlowPage, side: Side) -> Option<Info> {
         let mut legs = lock(&flow.legs);
         let leg = &mut legs[side as usize];
         // SAFETY: the descriptor is open: who closes it takes it out of here first, and waits for this lock.
@@ -183,7 +183,7 @@ impl Books {
     }
 
     /// Counts bytes of payload that came from `side`.
-    pub(crate) fn has_read(&self, flow: &Flow, side: Side, bytes: u64) {
+    pub(crate) fn has_read(&self, flow: &FlowPage, side: Side, bytes: u64) {
         flow.read[side as usize].fetch_add(bytes, Ordering::Relaxed);
         self.read[side as usize].fetch_add(bytes, Ordering::Relaxed);
     }
@@ -195,7 +195,7 @@ impl Books {
 
     /// A page for a connection from `client`.
     pub(crate) fn open_page(self: &Arc<Books>, way: &'static str, client: SocketAddr) -> Page {
-        let flow = Arc::new(Flow {
+        let flow = Arc::new(FlowPage {
             id: self.next.fetch_add(1, Ordering::Relaxed),
             since: SystemTime::now(),
             began: Instant::now(),
@@ -242,7 +242,7 @@ impl Drop for Page {
     }
 }
 
-impl Flow {
+impl FlowPage {
     /// Tells of the socket on `side`, or that it is about to be closed.
     pub(crate) fn set_socket(&self, side: Side, fd: Option<RawFd>) {
         lock(&self.legs)[side as usize].fd = fd;
@@ -257,11 +257,11 @@ impl Flow {
 
     /// Leaves those that were cut to the kernel again.
     pub(crate) fn ease_buffers(&self) {
-        lock(&self.legs).iter_mut().for_each(Leg::ease);
+        lock(&self.legs).iter_mut().for_each(LegBytes::ease);
     }
 }
 
-impl Leg {
+impl LegBytes {
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         // SAFETY: the descriptor is open: who closes it takes it out of here first, and waits for the lock on this.
         self.fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) })

@@ -10,7 +10,7 @@ use headend_engine::units::Bytes;
 use super::access::{Destinations, Networks};
 use super::inbound::Destination;
 use super::inbound::proxy_protocol::Version;
-use super::side::Side;
+use super::side::SideOptions;
 use super::users::Users;
 
 /// A whole proxy.
@@ -23,9 +23,9 @@ pub struct Config {
     /// Ways in.
     pub listeners: Vec<Listener>,
     /// The TCP towards clients.
-    pub local: Side,
+    pub local: SideOptions,
     /// The TCP towards servers.
-    pub remote: Side,
+    pub remote: SideOptions,
     /// How far one side may run ahead of the other.
     pub model: Model,
     /// Where connections may go.
@@ -236,8 +236,8 @@ impl Config {
             workers: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             user: Some("nobody".to_owned()),
             listeners,
-            local: Side::default(),
-            remote: Side::default(),
+            local: SideOptions::default(),
+            remote: SideOptions::default(),
             model: Model::Buffer,
             destinations: Destinations::default(),
             limits: Limits::default(),

@@ -15,7 +15,7 @@ use super::inbound::http::{self, Refusal};
 use super::inbound::{Destination, Host, socks5};
 use super::listen;
 use super::lookups::Lookups;
-use super::side::Side;
+use super::side::SideOptions;
 
 /// RFC 8305 s5: the next attempt begins when the one before has had this long.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -45,9 +45,9 @@ pub(crate) enum Kind {
 }
 
 /// The means of getting to a server.
-pub(crate) struct Route<'a> {
+pub(crate) struct Dialer<'a> {
     /// The TCP towards it.
-    pub(crate) side: &'a Side,
+    pub(crate) side: &'a SideOptions,
     /// The address to come from, if not this machine's.
     pub(crate) source: Option<SocketAddr>,
     /// The look-ups of names, and the client for whom they are made.
@@ -57,7 +57,7 @@ pub(crate) struct Route<'a> {
     pub(crate) check: &'a (dyn Fn(SocketAddr) -> Result<(), Denied> + Send + Sync),
 }
 
-impl Route<'_> {
+impl Dialer<'_> {
     /// Connects within `limit`.
     pub(crate) async fn connect(&self, to: &Destination, limit: Duration) -> Result<TcpStream, Failure> {
         let deadline = Instant::now() + limit;
@@ -283,8 +283,8 @@ mod tests {
         assert!(waiting.len() < 100, "it is full");
         let listening = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listening.local_addr().unwrap();
-        let (side, lookups) = (Side::default(), Lookups::new());
-        let route = Route {
+        let (side, lookups) = (SideOptions::default(), Lookups::new());
+        let route = Dialer {
             side: &side,
             source: None,
             lookups: &lookups,

@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::books::{Books, Flow};
+use super::books::{Books, FlowPage};
 use super::config::{Listener, Way};
 use super::inbound::http::{self, Body, Head, Refusal, Status};
-use super::inbound::proxy_protocol::{Connection, Header};
+use super::inbound::proxy_protocol::{HeaderConnection, ProxyHeader};
 use super::inbound::socks5::{self, Conversation, Step};
 use super::inbound::{Credentials, Destination};
 
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Client<'a> {
     pub(crate) stream: &'a mut TcpStream,
     pub(crate) listener: &'a Listener,
-    pub(crate) flow: &'a Flow,
+    pub(crate) flow: &'a FlowPage,
     pub(crate) header_bytes_max: usize,
     /// The bytes that have arrived and were not consumed.
     pub(crate) bytes: Vec<u8>,
@@ -43,7 +43,7 @@ pub(crate) struct Room {
 
 /// A client's request.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct ClientRequest {
     pub(crate) destination: Destination,
     pub(crate) tongue: Tongue,
     /// The bytes that go to the server first: a rewritten head, and what came with the request.
@@ -68,7 +68,7 @@ pub(crate) enum Tongue {
 
 /// Why there is no request.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum HandshakeRefused {
     /// An answer for the client, which may still be sending, and the reason for the log.
     Answer(Vec<u8>, String),
     /// No answer, because the client would understand none; the reason for the log.
@@ -77,32 +77,32 @@ pub(crate) enum Refused {
     Gone(io::Error),
 }
 
-impl From<io::Error> for Refused {
-    fn from(error: io::Error) -> Refused {
-        Refused::Gone(error)
+impl From<io::Error> for HandshakeRefused {
+    fn from(error: io::Error) -> HandshakeRefused {
+        HandshakeRefused::Gone(error)
     }
 }
 
 impl Client<'_> {
     /// Reads the PROXY header with which a sender begins.
-    pub(crate) async fn proxy_header(&mut self) -> Result<Option<Connection>, Refused> {
+    pub(crate) async fn proxy_header(&mut self) -> Result<Option<HeaderConnection>, HandshakeRefused> {
         loop {
-            match Header::read(&self.bytes) {
-                Header::Complete { consumed, connection } => {
+            match ProxyHeader::read(&self.bytes) {
+                ProxyHeader::Complete { consumed, connection } => {
                     self.bytes.drain(..consumed);
                     return Ok(connection);
                 }
-                Header::Refused(why) => return Err(Refused::Silent(why.to_owned())),
-                Header::More => self.receive().await?,
+                ProxyHeader::Refused(why) => return Err(HandshakeRefused::Silent(why.to_owned())),
+                ProxyHeader::More => self.receive().await?,
             }
         }
     }
 
     /// Reads the request. `original` is where the client believes that it is connected to.
-    pub(crate) async fn request(self, original: SocketAddr) -> Result<Request, Refused> {
+    pub(crate) async fn request(self, original: SocketAddr) -> Result<ClientRequest, HandshakeRefused> {
         let mute = |destination: Destination, client: Client<'_>| {
             let Client { bytes: first, room, .. } = client;
-            Ok(Request { destination, tongue: Tongue::Mute, first, allowance: None, _room: room })
+            Ok(ClientRequest { destination, tongue: Tongue::Mute, first, allowance: None, _room: room })
         };
         match &self.listener.way {
             Way::Http => self.http().await,
@@ -112,8 +112,8 @@ impl Client<'_> {
         }
     }
 
-    async fn http(mut self) -> Result<Request, Refused> {
-        let refuse = |refusal: Refusal| Err(Refused::Answer(refusal.answer(), refusal.why));
+    async fn http(mut self) -> Result<ClientRequest, HandshakeRefused> {
+        let refuse = |refusal: Refusal| Err(HandshakeRefused::Answer(refusal.answer(), refusal.why));
         let request = loop {
             match Head::read(&self.bytes, self.header_bytes_max) {
                 Head::Request(request) => break request,
@@ -139,16 +139,16 @@ impl Client<'_> {
         };
         let mut first = request.head;
         first.append(&mut rest);
-        Ok(Request { destination: request.destination, tongue, first, allowance, _room: self.room })
+        Ok(ClientRequest { destination: request.destination, tongue, first, allowance, _room: self.room })
     }
 
-    async fn socks5(mut self) -> Result<Request, Refused> {
+    async fn socks5(mut self) -> Result<ClientRequest, HandshakeRefused> {
         let mut conversation = Conversation::new(self.listener.users.is_some());
         loop {
             match conversation.step(&self.bytes) {
                 Step::More => {
                     if self.bytes.len() > self.header_bytes_max {
-                        return Err(Refused::Silent("the SOCKS message does not end".to_owned()));
+                        return Err(HandshakeRefused::Silent("the SOCKS message does not end".to_owned()));
                     }
                     self.receive().await?;
                 }
@@ -160,17 +160,19 @@ impl Client<'_> {
                     self.bytes.drain(..consumed);
                     if !self.is_known(Some(&credentials)) {
                         let why = "the user or the password is wrong".to_owned();
-                        return Err(Refused::Answer(socks5::CREDENTIALS_REFUSED.to_vec(), why));
+                        return Err(HandshakeRefused::Answer(socks5::CREDENTIALS_REFUSED.to_vec(), why));
                     }
                     self.stream.write_all(socks5::CREDENTIALS_ACCEPTED).await?;
                 }
                 Step::Request { consumed, destination } => {
                     let first = self.bytes.split_off(consumed);
                     let tongue = Tongue::Socks5;
-                    return Ok(Request { destination, tongue, first, allowance: None, _room: self.room });
+                    return Ok(ClientRequest { destination, tongue, first, allowance: None, _room: self.room });
                 }
-                Step::Refused { reply, why } if reply.is_empty() => return Err(Refused::Silent(why.to_owned())),
-                Step::Refused { reply, why } => return Err(Refused::Answer(reply, why.to_owned())),
+                Step::Refused { reply, why } if reply.is_empty() => {
+                    return Err(HandshakeRefused::Silent(why.to_owned()));
+                }
+                Step::Refused { reply, why } => return Err(HandshakeRefused::Answer(reply, why.to_owned())),
             }
         }
     }
@@ -188,7 +190,7 @@ impl Client<'_> {
     }
 
     /// Waits for more bytes.
-    async fn receive(&mut self) -> Result<(), Refused> {
+    async fn receive(&mut self) -> Result<(), HandshakeRefused> {
         if self.bytes.len() == self.bytes.capacity() {
             let capacity = (2 * self.bytes.len()).max(OWN_BYTES);
             self.room.grow_to(capacity).await;
@@ -197,7 +199,7 @@ impl Client<'_> {
         loop {
             self.stream.readable().await?;
             match self.stream.try_read_buf(&mut self.bytes) {
-                Ok(0) => return Err(Refused::Gone(io::ErrorKind::UnexpectedEof.into())),
+                Ok(0) => return Err(HandshakeRefused::Gone(io::ErrorKind::UnexpectedEof.into())),
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error.into()),
@@ -249,12 +251,12 @@ impl Tongue {
 
 /// The connection that a server is told of: the ends that it would see if the client had come itself (proxy-protocol.txt
 /// s2). Who spoke to the proxy as such meant the server that was reached; who did not know of it, what it connected to.
-pub(crate) fn introduced(way: &Way, from: SocketAddr, original: SocketAddr, server: SocketAddr) -> Connection {
+pub(crate) fn introduced(way: &Way, from: SocketAddr, original: SocketAddr, server: SocketAddr) -> HeaderConnection {
     let to = match way {
         Way::Http | Way::Socks5 => server,
         Way::Transparent | Way::Forward(_) => original,
     };
-    Connection { from, to }
+    HeaderConnection { from, to }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use rustix::net::SocketAddrUnix;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::config::{Listener, Way};
-use super::side::Side;
+use super::side::SideOptions;
 use crate::error::{During, Error};
 use crate::handover;
 use crate::service::Passed;
@@ -28,7 +28,7 @@ pub(crate) const DOOR: &str = "handover";
 
 /// Opens the socket of a way in. Its accepted connections have the options of `side` from it, above all those that count
 /// from the first segment on.
-pub(crate) fn open(listener: &Listener, side: &Side, passed: &mut Vec<Passed>) -> Result<TcpListener, Error> {
+pub(crate) fn open(listener: &Listener, side: &SideOptions, passed: &mut Vec<Passed>) -> Result<TcpListener, Error> {
     let address = listener.address;
     let what = || format!("listen on {address}");
     let may_not = || format!("listen on {address} for diverted connections (takes CAP_NET_ADMIN)");
@@ -113,7 +113,7 @@ fn take(passed: &mut Vec<Passed>, address: SocketAddr, name: &str) -> Option<Tcp
 }
 
 /// A socket towards a server, not yet connected; from `source` if given, which need not be an address of this machine.
-pub(crate) fn towards(server: SocketAddr, side: &Side, source: Option<SocketAddr>) -> io::Result<Socket> {
+pub(crate) fn towards(server: SocketAddr, side: &SideOptions, source: Option<SocketAddr>) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
     side.ask(&socket);
     let_it_fail(&socket);

@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use headend_engine::relay::Side;
 
-use super::books::Flow;
+use super::books::FlowPage;
 use super::config::LogFormat;
-use super::wire::End;
+use super::wire::WireEnd;
 
 /// The ways in which a client's connection ends.
 #[derive(Debug)]
@@ -21,45 +21,45 @@ pub(crate) enum Ending {
     /// The proxy ended, and it was still open.
     Stopped,
     /// Joined to a server, it came to this end; with retransmissions by side.
-    Joined((End, [Option<u32>; 2])),
+    Joined((WireEnd, [Option<u32>; 2])),
 }
 
 /// The facts that a line tells.
 #[derive(Debug)]
 pub(crate) struct Closed {
-    fields: Vec<(&'static str, Value)>,
+    fields: Vec<(&'static str, LogValue)>,
 }
 
 #[derive(Debug)]
-enum Value {
+enum LogValue {
     Text(String),
     Number(u64),
 }
 
 impl Closed {
-    pub(crate) fn of(flow: &Flow, ending: &Ending) -> Closed {
-        let read = |side: Side| Value::Number(flow.read[side as usize].load(Ordering::Relaxed));
+    pub(crate) fn of(flow: &FlowPage, ending: &Ending) -> Closed {
+        let read = |side: Side| LogValue::Number(flow.read[side as usize].load(Ordering::Relaxed));
         let mut fields = vec![
-            ("time", Value::Text(rfc3339(flow.since))),
-            ("id", Value::Number(flow.id)),
-            ("way", Value::Text(flow.way.to_owned())),
-            ("client", Value::Text(flow.client.to_string())),
+            ("time", LogValue::Text(rfc3339(flow.since))),
+            ("id", LogValue::Number(flow.id)),
+            ("way", LogValue::Text(flow.way.to_owned())),
+            ("client", LogValue::Text(flow.client.to_string())),
         ];
         if let Some(behind) = flow.behind.get() {
-            fields.push(("behind", Value::Text(behind.to_string())));
+            fields.push(("behind", LogValue::Text(behind.to_string())));
         }
         if let Some(user) = flow.user.get() {
-            fields.push(("user", Value::Text(user.clone())));
+            fields.push(("user", LogValue::Text(user.clone())));
         }
         if let Some(destination) = flow.destination.get() {
-            fields.push(("destination", Value::Text(destination.clone())));
+            fields.push(("destination", LogValue::Text(destination.clone())));
         }
         if let Some(server) = flow.server.get() {
-            fields.push(("server", Value::Text(server.to_string())));
+            fields.push(("server", LogValue::Text(server.to_string())));
         }
         fields.push(("up_bytes", read(Side::Local)));
         fields.push(("down_bytes", read(Side::Remote)));
-        fields.push(("duration_us", Value::Number(micros(flow.began.elapsed()))));
+        fields.push(("duration_us", LogValue::Number(micros(flow.began.elapsed()))));
         let (end, why) = match ending {
             Ending::Refused(why) => ("refused", Some(why.clone())),
             Ending::Gone(error) => ("gone", Some(error.to_string())),
@@ -67,18 +67,18 @@ impl Closed {
             Ending::Joined((end, retransmits)) => {
                 let names = ["local_retransmits", "remote_retransmits"];
                 for (name, count) in names.into_iter().zip(retransmits) {
-                    fields.extend(count.map(|count| (name, Value::Number(count.into()))));
+                    fields.extend(count.map(|count| (name, LogValue::Number(count.into()))));
                 }
                 match end {
-                    End::Closed => ("closed", None),
-                    End::Idle => ("idle", None),
-                    End::Failed(Side::Local, error) => ("local failed", Some(error.to_string())),
-                    End::Failed(Side::Remote, error) => ("remote failed", Some(error.to_string())),
+                    WireEnd::Closed => ("closed", None),
+                    WireEnd::Idle => ("idle", None),
+                    WireEnd::Failed(Side::Local, error) => ("local failed", Some(error.to_string())),
+                    WireEnd::Failed(Side::Remote, error) => ("remote failed", Some(error.to_string())),
                 }
             }
         };
-        fields.push(("end", Value::Text(end.to_owned())));
-        fields.extend(why.map(|why| ("why", Value::Text(why))));
+        fields.push(("end", LogValue::Text(end.to_owned())));
+        fields.extend(why.map(|why| ("why", LogValue::Text(why))));
         Closed { fields }
     }
 
@@ -103,19 +103,19 @@ impl Closed {
     }
 }
 
-struct Logfmt<'a>(&'a Value);
-struct Json<'a>(&'a Value);
+struct Logfmt<'a>(&'a LogValue);
+struct Json<'a>(&'a LogValue);
 
 impl fmt::Display for Logfmt<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Value::Number(number) => write!(f, "{number}"),
-            Value::Text(text)
+            LogValue::Number(number) => write!(f, "{number}"),
+            LogValue::Text(text)
                 if text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'=' | b'\\')) =>
             {
                 f.write_str(text)
             }
-            Value::Text(_) => write!(f, "{}", Json(self.0)),
+            LogValue::Text(_) => write!(f, "{}", Json(self.0)),
         }
     }
 }
@@ -123,8 +123,8 @@ impl fmt::Display for Logfmt<'_> {
 impl fmt::Display for Json<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self.0 {
-            Value::Number(number) => return write!(f, "{number}"),
-            Value::Text(text) => text,
+            LogValue::Number(number) => return write!(f, "{number}"),
+            LogValue::Text(text) => text,
         };
         f.write_char('"')?;
         for char in text.chars() {
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn nothing_that_a_peer_says_can_end_a_line_or_a_field() {
-        let fields = vec![("id", Value::Number(7)), ("why", Value::Text("a\n\"b\" c=d\\".to_owned()))];
+        let fields = vec![("id", LogValue::Number(7)), ("why", LogValue::Text("a\n\"b\" c=d\\".to_owned()))];
         let closed = Closed { fields };
         assert!(closed.line(LogFormat::Logfmt).ends_with(r#"id=7 why="a\u000a\"b\" c=d\\""#));
         let line = closed.line(LogFormat::Json);

@@ -51,7 +51,7 @@ use books::Books;
 use config::{Config, Listener, LogFormat, Model, Way, Wrong};
 use lookups::Lookups;
 use side::Grant;
-use spool::Folder;
+use spool::SpoolFolder;
 use worker::Worker;
 
 /// A proxy that runs, on threads of its own.
@@ -78,7 +78,7 @@ pub struct Sinks {
 
 /// Why a proxy does not start, or not change.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum ProxyError {
     /// It was told to be what cannot be.
     #[error(transparent)]
     Wrong(#[from] Wrong),
@@ -108,9 +108,9 @@ pub(crate) struct Shared {
     pub(crate) books: Arc<Books>,
     /// A place for each connection that may be open.
     places: Arc<Semaphore>,
-    rules: RwLock<Arc<Rules>>,
+    rules: RwLock<Arc<AdmissionRules>>,
     /// The folder in which data waits, and since which configuration.
-    store: RwLock<Option<Arc<Folder>>>,
+    store: RwLock<Option<Arc<SpoolFolder>>>,
     own: Mutex<(Instant, Arc<[IpAddr]>)>,
     pub(crate) lookups: Lookups,
     /// Turns to wait until a client that was refused has heard why.
@@ -120,7 +120,7 @@ pub(crate) struct Shared {
 
 /// The rules for connections that are accepted from now on.
 #[derive(Debug)]
-pub(crate) struct Rules {
+pub(crate) struct AdmissionRules {
     pub(crate) config: Arc<Config>,
     pub(crate) listeners: BTreeMap<u64, Arc<Listener>>,
     listening: Vec<SocketAddr>,
@@ -133,13 +133,13 @@ const OWN_ADDRESSES_AGE_MAX: Duration = Duration::from_secs(5);
 
 impl Proxy {
     /// Opens all ways in, becomes the user that it is to be, and starts to serve.
-    pub fn start(config: Config, sinks: Sinks) -> Result<Proxy, Refusal> {
+    pub fn start(config: Config, sinks: Sinks) -> Result<Proxy, ProxyError> {
         Proxy::start_with(config, sinks, &mut Vec::new())
     }
 
     /// Starts as [`Proxy::start`] does, with sockets that are open already: those that it is to listen on are taken out
     /// of `passed`.
-    pub fn start_with(config: Config, sinks: Sinks, passed: &mut Vec<Passed>) -> Result<Proxy, Refusal> {
+    pub fn start_with(config: Config, sinks: Sinks, passed: &mut Vec<Passed>) -> Result<Proxy, ProxyError> {
         config.check()?;
         privilege::raise_open_files();
         let mut open = Vec::new();
@@ -160,13 +160,13 @@ impl Proxy {
         let config = Arc::new(config);
         let (store, spool) = match &config.model {
             Model::Buffer => (None, 0),
-            Model::Store(spool) => (Some(Arc::new(Folder::open(&spool.folder)?)), spool.quota.get()),
+            Model::Store(spool) => (Some(Arc::new(SpoolFolder::open(&spool.folder)?)), spool.quota.get()),
         };
         let first = config.clone();
         let shared = Arc::new(Shared {
             books: Arc::new(Books::new(config.limits.memory.get(), spool)),
             places: Arc::new(Semaphore::new(config.limits.connections)),
-            rules: RwLock::new(Arc::new(Rules::new(config.clone(), &open, admin.as_ref()))),
+            rules: RwLock::new(Arc::new(AdmissionRules::new(config.clone(), &open, admin.as_ref()))),
             store: RwLock::new(store),
             own: Mutex::new((Instant::now(), own.into())),
             lookups: Lookups::new(),
@@ -243,7 +243,7 @@ impl Proxy {
 
     /// Becomes what `config` says, for connections from now on; those that are open go on as they began. If it cannot, it
     /// stays what it was. Returns the fields that are another than at the start and stay what they were until the next.
-    pub fn reload(&mut self, mut config: Config) -> Result<Vec<&'static str>, Refusal> {
+    pub fn reload(&mut self, mut config: Config) -> Result<Vec<&'static str>, ProxyError> {
         config.check()?;
         let mut kept_back = config.keep_back(&self.first);
         let before = self.config();
@@ -267,7 +267,7 @@ impl Proxy {
         }
         let store = match &config.model {
             Model::Buffer => None,
-            Model::Store(spool) => Some(Arc::new(Folder::open(&spool.folder)?)),
+            Model::Store(spool) => Some(Arc::new(SpoolFolder::open(&spool.folder)?)),
         };
         // An address may go from one way in to another: those that are to be closed are only when the new ones are open.
         let mut opened = Vec::new();
@@ -289,7 +289,7 @@ impl Proxy {
         open.append(&mut opened);
         self.open = open;
         *self.shared.store.write().unwrap_or_else(PoisonError::into_inner) = store;
-        self.shared.change(Rules::new(Arc::new(config), &self.open, self.admin.as_ref()), &before);
+        self.shared.change(AdmissionRules::new(Arc::new(config), &self.open, self.admin.as_ref()), &before);
         for open in &closed {
             self.close(open);
         }
@@ -357,9 +357,9 @@ fn needed_later(config: &Config) -> CapabilitySet {
     needed
 }
 
-impl Rules {
-    fn new(config: Arc<Config>, open: &[Open], admin: Option<&TcpListener>) -> Rules {
-        Rules {
+impl AdmissionRules {
+    fn new(config: Arc<Config>, open: &[Open], admin: Option<&TcpListener>) -> AdmissionRules {
+        AdmissionRules {
             config,
             listeners: open.iter().map(|open| (open.id, open.listener.clone())).collect(),
             listening: {
@@ -371,12 +371,12 @@ impl Rules {
 }
 
 impl Shared {
-    pub(crate) fn rules(&self) -> Arc<Rules> {
+    pub(crate) fn rules(&self) -> Arc<AdmissionRules> {
         self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The folder in which data beyond the memory of a connection waits, if it is to.
-    fn store(&self, config: &Config) -> Option<Arc<Folder>> {
+    fn store(&self, config: &Config) -> Option<Arc<SpoolFolder>> {
         match config.model {
             Model::Buffer => None,
             Model::Store(_) => self.store.read().unwrap_or_else(PoisonError::into_inner).clone(),
@@ -391,7 +391,7 @@ impl Shared {
         (self.sinks.line)(closed.line(format));
     }
 
-    fn change(&self, rules: Rules, before: &Config) {
+    fn change(&self, rules: AdmissionRules, before: &Config) {
         let limits = &rules.config.limits;
         self.books.memory.set_bound(limits.memory.get());
         if let Model::Store(spool) = &rules.config.model {

@@ -23,7 +23,7 @@ use crate::netlink::Netlink;
 
 /// The connections that are diverted, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct DiversionRules {
     /// Transparent listeners: at most one for each family, and only that family is diverted. An unspecified address
     /// stands for a listener on all addresses.
     pub listeners: Vec<SocketAddr>,
@@ -54,7 +54,7 @@ const NFT_TABLE: &str = "table inet headend";
 /// The mark of who made a rule or a route. None of the numbers that rtnetlink(7) and iproute2's rt_protos assign.
 const PROTOCOL: u8 = 0x68;
 
-impl Rules {
+impl DiversionRules {
     /// Checks what can be checked without the kernel; the error says what would be right.
     pub fn check(&self) -> Result<(), String> {
         if self.listeners.is_empty() {
@@ -222,7 +222,7 @@ impl Rules {
     }
 }
 
-/// Takes back all that [`Rules::apply`] ever told the kernel in the calling thread's namespace. That there is nothing is
+/// Takes back all that [`DiversionRules::apply`] ever told the kernel in the calling thread's namespace. That there is nothing is
 /// no error.
 pub fn remove() -> Result<(), Error> {
     // Nothing is marked any more before the routes go.
@@ -231,7 +231,7 @@ pub fn remove() -> Result<(), Error> {
 }
 
 /// Removes rules and routes of ours that are not `wanted`.
-fn take_down(netlink: &mut Netlink, wanted: Option<&Rules>) -> Result<(), Error> {
+fn take_down(netlink: &mut Netlink, wanted: Option<&DiversionRules>) -> Result<(), Error> {
     for family in [AddressFamily::Inet, AddressFamily::Inet6] {
         let mut which = RuleMessage::default();
         which.header.family = family;
@@ -298,8 +298,8 @@ fn is_gone(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    fn rules() -> Rules {
-        Rules {
+    fn rules() -> DiversionRules {
+        DiversionRules {
             listeners: vec!["127.0.0.1:3129".parse().unwrap(), "[::]:3130".parse().unwrap()],
             interfaces: vec!["lan0".to_owned()],
             clients: vec!["10.0.0.0/9".parse().unwrap(), "10.128.0.0/9".parse().unwrap()],
@@ -340,12 +340,12 @@ table inet headend {
     #[test]
     fn what_cannot_be_is_refused_with_what_can() {
         let wrong = [
-            (Rules { listeners: Vec::new(), ..rules() }, "no listener"),
-            (Rules { listeners: vec!["127.0.0.1:0".parse().unwrap()], ..rules() }, "the port"),
-            (Rules { listeners: vec![rules().listeners[0]; 2], ..rules() }, "two listeners"),
-            (Rules { interfaces: vec!["a\" accept; }".to_owned()], ..rules() }, "an interface's name"),
-            (Rules { table: 254, ..rules() }, "253 to 255"),
-            (Rules { listeners: vec!["[::]:3130".parse().unwrap()], ..rules() }, "nothing would be diverted"),
+            (DiversionRules { listeners: Vec::new(), ..rules() }, "no listener"),
+            (DiversionRules { listeners: vec!["127.0.0.1:0".parse().unwrap()], ..rules() }, "the port"),
+            (DiversionRules { listeners: vec![rules().listeners[0]; 2], ..rules() }, "two listeners"),
+            (DiversionRules { interfaces: vec!["a\" accept; }".to_owned()], ..rules() }, "an interface's name"),
+            (DiversionRules { table: 254, ..rules() }, "253 to 255"),
+            (DiversionRules { listeners: vec!["[::]:3130".parse().unwrap()], ..rules() }, "nothing would be diverted"),
         ];
         for (rules, expected) in wrong {
             let error = rules.check().unwrap_err();

@@ -12,14 +12,14 @@ use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 
 use super::Shared;
-use super::books::{Flow, Page};
+use super::books::{FlowPage, Page};
 use super::config::{Config, Listener, Way};
-use super::connect::{Failure, Kind, Route};
-use super::handshake::{self, Client, Refused, Request, Room, Tongue};
+use super::connect::{Dialer, Failure, Kind};
+use super::handshake::{self, Client, ClientRequest, HandshakeRefused, Room, Tongue};
 use super::inbound::http::{Refusal, Status};
 use super::listen;
 use super::log::{Closed, Ending};
-use super::wire::{End, Wire};
+use super::wire::{Wire, WireEnd};
 
 /// The time that a client that was refused has to take its answer, and the bytes of it that are still read and thrown
 /// away.
@@ -37,9 +37,9 @@ pub(crate) struct Session {
 
 /// A connection that is reset when it is dropped, whatever the reason (see [`listen::let_it_fail`]), unless it came to an
 /// orderly end.
-struct Socket<'a> {
+struct SessionSocket<'a> {
     stream: TcpStream,
-    flow: &'a Flow,
+    flow: &'a FlowPage,
     side: Side,
     is_over: bool,
 }
@@ -47,13 +47,13 @@ struct Socket<'a> {
 /// The line that is written of a connection when it is over, whichever way: also when the proxy ends before it does.
 struct Line<'a> {
     session: &'a Session,
-    flow: &'a Flow,
+    flow: &'a FlowPage,
     ending: Ending,
 }
 
 /// A client that was understood, and the connection to its server.
 struct Opened {
-    request: Request,
+    request: ClientRequest,
     remote: TcpStream,
     /// The client, as it is known by now.
     client: SocketAddr,
@@ -61,14 +61,14 @@ struct Opened {
     original: SocketAddr,
 }
 
-impl<'a> Socket<'a> {
-    fn new(stream: TcpStream, flow: &'a Flow, side: Side) -> Socket<'a> {
+impl<'a> SessionSocket<'a> {
+    fn new(stream: TcpStream, flow: &'a FlowPage, side: Side) -> SessionSocket<'a> {
         flow.set_socket(side, Some(stream.as_raw_fd()));
-        Socket { stream, flow, side, is_over: false }
+        SessionSocket { stream, flow, side, is_over: false }
     }
 }
 
-impl Drop for Socket<'_> {
+impl Drop for SessionSocket<'_> {
     fn drop(&mut self) {
         self.flow.set_socket(self.side, None);
         if self.is_over {
@@ -113,7 +113,7 @@ impl Session {
 
     async fn converse(&self, page: &Page, stream: TcpStream, spare: Option<OwnedFd>) -> Ending {
         let flow = &*page.flow;
-        let mut local = Socket::new(stream, flow, Side::Local);
+        let mut local = SessionSocket::new(stream, flow, Side::Local);
         // Boxed, because it is large, and gone before the relaying begins.
         let opened = Box::pin(self.open(page, &mut local.stream, spare)).await;
         let Opened { request, remote, client, original } = match opened {
@@ -128,7 +128,7 @@ impl Session {
                 return ending;
             }
         };
-        let mut remote = Socket::new(remote, flow, Side::Remote);
+        let mut remote = SessionSocket::new(remote, flow, Side::Remote);
         self.shared.books.joined.fetch_add(1, Ordering::Relaxed);
         let end = {
             let limits = &self.config.limits;
@@ -147,10 +147,10 @@ impl Session {
             drop(request);
             wire.run(limits.idle).await
         };
-        if !matches!(end, End::Closed) {
+        if !matches!(end, WireEnd::Closed) {
             self.shared.books.failed.fetch_add(1, Ordering::Relaxed);
         }
-        let is_over = matches!(end, End::Closed);
+        let is_over = matches!(end, WireEnd::Closed);
         (local.is_over, remote.is_over) = (is_over, is_over);
         let retransmits =
             [Side::Local, Side::Remote].map(|side| self.shared.books.sample(flow, side).map(|info| info.retransmits));
@@ -169,9 +169,9 @@ impl Session {
         let patience = self.config.limits.handshake;
         let (request, client, original) = match tokio::time::timeout(patience, self.listen_to(page, stream)).await {
             Ok(Ok(understood)) => understood,
-            Ok(Err(Refused::Answer(answer, why))) => return Err((answer, Ending::Refused(why))),
-            Ok(Err(Refused::Silent(why))) => return silent(why),
-            Ok(Err(Refused::Gone(error))) => return Err((Vec::new(), Ending::Gone(error))),
+            Ok(Err(HandshakeRefused::Answer(answer, why))) => return Err((answer, Ending::Refused(why))),
+            Ok(Err(HandshakeRefused::Silent(why))) => return silent(why),
+            Ok(Err(HandshakeRefused::Gone(error))) => return Err((Vec::new(), Ending::Gone(error))),
             Err(_) => {
                 let why = format!("no request within {} s", patience.as_secs_f64());
                 let answer = match self.listener.way {
@@ -186,7 +186,7 @@ impl Session {
         let check = |address| self.shared.check(&self.config, address, is_fixed);
         let source = self.listener.keep_client_address.then_some(client);
         let lookups = &self.shared.lookups;
-        let route = Route { side: &self.config.remote, source, lookups, client: client.ip(), check: &check };
+        let route = Dialer { side: &self.config.remote, source, lookups, client: client.ip(), check: &check };
         drop(spare);
         let connecting = route.connect(&request.destination, self.config.limits.connect);
         // A client that has reset its connection waits for nobody.
@@ -215,7 +215,7 @@ impl Session {
         &self,
         page: &Page,
         stream: &mut TcpStream,
-    ) -> Result<(Request, SocketAddr, SocketAddr), Refused> {
+    ) -> Result<(ClientRequest, SocketAddr, SocketAddr), HandshakeRefused> {
         let mut client = page.flow.client;
         let mut original = stream.local_addr()?;
         let header_bytes_max = usize::try_from(self.config.limits.header.get()).unwrap_or(usize::MAX);
@@ -224,7 +224,7 @@ impl Session {
         let mut reader = Client { stream, listener, flow, header_bytes_max, bytes: Vec::new(), room };
         if !self.listener.proxy_senders.is_empty() {
             if !self.listener.proxy_senders.contains(client.ip()) {
-                return Err(Refused::Silent("it is not among the senders of PROXY headers".to_owned()));
+                return Err(HandshakeRefused::Silent("it is not among the senders of PROXY headers".to_owned()));
             }
             if let Some(connection) = reader.proxy_header().await? {
                 client = connection.from;
@@ -232,16 +232,16 @@ impl Session {
                 let _ = page.flow.behind.set(client);
             }
             if !self.may_come(page, client) {
-                return Err(Refused::Silent(TOO_MANY.to_owned()));
+                return Err(HandshakeRefused::Silent(TOO_MANY.to_owned()));
             }
         }
         if !self.listener.admits(client.ip()) {
             let why = format!("{} is not among the clients", client.ip());
             let failure = Failure::new(Kind::Denied, why.clone());
             return Err(match self.listener.way {
-                Way::Http => Refused::Answer(Tongue::Fetch.failure(&failure), why),
+                Way::Http => HandshakeRefused::Answer(Tongue::Fetch.failure(&failure), why),
                 // SOCKS has nothing to say this with before its greeting.
-                _ => Refused::Silent(why),
+                _ => HandshakeRefused::Silent(why),
             });
         }
         let request = reader.request(original).await?;

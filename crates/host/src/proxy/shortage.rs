@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::Shared;
 use super::config::Config;
-use super::side::Side;
+use super::side::SideOptions;
 use crate::error::{During, Error};
 use crate::socket;
 use crate::sysctl;
@@ -99,7 +99,7 @@ fn look(shared: &Shared, gauge: &File, judge: &mut Judge, has_said: &mut bool, o
     Ok(())
 }
 
-fn each_flow(shared: &Shared, mut act: impl FnMut(&super::books::Flow)) {
+fn each_flow(shared: &Shared, mut act: impl FnMut(&super::books::FlowPage)) {
     let mut after = 0;
     loop {
         let flows = shared.books.flows_after(after, PAGE);
@@ -175,7 +175,7 @@ pub(crate) fn warning(config: &Config) -> Option<String> {
 
 /// The memory of the buffers that a side asks for, as the kernel reckons: twice a send buffer, four times a receive
 /// window.
-fn buffers(side: &Side) -> u64 {
+fn buffers(side: &SideOptions) -> u64 {
     let bytes = |size: Option<headend_engine::units::Bytes>| size.map_or(0, |size| size.get());
     bytes(side.send_buffer).saturating_mul(2).saturating_add(bytes(side.receive_buffer).saturating_mul(4))
 }

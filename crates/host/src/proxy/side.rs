@@ -15,7 +15,7 @@ use crate::sysctl;
 
 /// The options that the sockets of a side are asked to have; `None` leaves one to the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Side {
+pub struct SideOptions {
     /// The personality that it began as.
     pub name: Option<String>,
     /// Congestion control, by the kernel's name.
@@ -59,49 +59,49 @@ pub struct Grant {
 /// (TCP_TIMEOUT_MIN).
 const QUICK_ACK_US: [libc::c_int; 3] = [2_000, 8_000, 20_000];
 
-impl Side {
+impl SideOptions {
     /// The paper's remedy for the side of the access network, as Linux can do it (tuning paper s6): losses are repaired
     /// soon, because the round trip is short. RACK takes the place of the small duplicate-ACK threshold; the time-out may
     /// be as short as a few round trips. What a loss does to the window is left of it, and with CUBIC it is most of it: so
     /// where the kernel has BBR, which takes no loss for congestion, that controls the window.
-    pub fn hfc_local() -> Side {
+    pub fn hfc_local() -> SideOptions {
         let controller = if socket::kernel_has(Algorithm::Bbr) { Algorithm::Bbr } else { Algorithm::Cubic };
-        Side {
+        SideOptions {
             name: Some("hfc-local".to_owned()),
             congestion_control: Some(socket::kernel_name(controller).to_owned()),
             rto_min: Some(Duration::from_millis(50)),
             quick_acks: true,
             dupack_threshold: Some(1),
-            ..Side::default()
+            ..SideOptions::default()
         }
     }
 
     /// The side towards an Internet that is used to what the machine does: nothing is asked for.
-    pub fn internet() -> Side {
-        Side { name: Some("internet".to_owned()), ..Side::default() }
+    pub fn internet() -> SideOptions {
+        SideOptions { name: Some("internet".to_owned()), ..SideOptions::default() }
     }
 
     /// The side of this name: `hfc-local`, `internet`, or a personality of the simulator.
-    pub fn named(name: &str) -> Option<Side> {
+    pub fn named(name: &str) -> Option<SideOptions> {
         match name {
-            "hfc-local" => Some(Side::hfc_local()),
-            "internet" => Some(Side::internet()),
+            "hfc-local" => Some(SideOptions::hfc_local()),
+            "internet" => Some(SideOptions::internet()),
             _ => {
                 let (name, make) = Personality::ALL.iter().find(|(known, _)| *known == name)?;
-                Some(Side::of(name, &make()))
+                Some(SideOptions::of(name, &make()))
             }
         }
     }
 
-    /// All names that [`Side::named`] knows.
+    /// All names that [`SideOptions::named`] knows.
     pub fn names() -> impl Iterator<Item = &'static str> {
         ["hfc-local", "internet"].into_iter().chain(Personality::ALL.iter().map(|(name, _)| *name))
     }
 
-    fn of(name: &str, personality: &Personality) -> Side {
+    fn of(name: &str, personality: &Personality) -> SideOptions {
         let (settings, unmapped) = personality::map_here(personality);
         let options = settings.socket;
-        Side {
+        SideOptions {
             name: Some(name.to_owned()),
             congestion_control: Some(options.controller().to_owned()),
             rto_min: options.rto_min.or(settings.metrics.rto_min),
@@ -119,7 +119,7 @@ impl Side {
     }
 
     /// Asks a socket that neither listens nor is connected to be like this. What is refused stays as it is:
-    /// [`Side::grants`] says so once, at the start, and not each connection anew.
+    /// [`SideOptions::grants`] says so once, at the start, and not each connection anew.
     pub(crate) fn ask(&self, socket: impl AsFd) {
         let fd = socket.as_fd();
         let tcp = SockRef::from(&fd);
@@ -137,7 +137,7 @@ impl Side {
             buffer(fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes);
         }
         if let Some(bytes) = self.receive_buffer {
-            // As for `socket::Options`: four bytes of memory for one of payload, and a window of so many.
+            // As for `socket::SocketOptions`: four bytes of memory for one of payload, and a window of so many.
             buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes * 2);
             let _ = socket::clamp_window(fd, bytes);
         }
@@ -158,7 +158,7 @@ impl Side {
 
     /// Takes from `before` what sockets that listen on go on to be: what they were told can be told anew, and not taken back.
     /// Returns the names of these options.
-    pub(crate) fn keep(&mut self, before: &Side) -> Vec<&'static str> {
+    pub(crate) fn keep(&mut self, before: &SideOptions) -> Vec<&'static str> {
         fn keep<T: Clone>(now: &mut Option<T>, before: &Option<T>) -> bool {
             let is_gone = now.is_none() && before.is_some();
             if is_gone {
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn what_the_kernel_made_of_each_option_is_read_back() {
-        let side = Side {
+        let side = SideOptions {
             congestion_control: Some("reno".to_owned()),
             mss: Some(Bytes::new(1_000)),
             unsent_low_water: Some(Bytes::new(65_536)),
@@ -344,7 +344,7 @@ mod tests {
             send_buffer: Some(Bytes::new(100_000)),
             receive_buffer: Some(Bytes::new(50_000)),
             dupack_threshold: Some(77),
-            ..Side::default()
+            ..SideOptions::default()
         };
         let grants = side.grants();
         for option in ["congestion_control", "mss", "unsent_low_water", "user_timeout", "send_buffer", "receive_buffer"]
@@ -358,34 +358,34 @@ mod tests {
 
     #[test]
     fn a_congestion_control_that_is_not_there_is_said_to_be_missing() {
-        let side = Side { congestion_control: Some("nonesuch".to_owned()), ..Side::default() };
+        let side = SideOptions { congestion_control: Some("nonesuch".to_owned()), ..SideOptions::default() };
         let grants = side.grants();
         assert!(matches!(&grants[..], [grant] if grant.granted.is_err()), "{grants:?}");
     }
 
     #[test]
     fn what_sockets_that_listen_on_were_told_stays_unless_they_are_told_another() {
-        let before = Side {
+        let before = SideOptions {
             congestion_control: Some("reno".to_owned()),
             mss: Some(Bytes::new(700)),
             quick_acks: true,
             dupack_threshold: Some(1),
-            ..Side::default()
+            ..SideOptions::default()
         };
-        let mut now = Side { mss: Some(Bytes::new(900)), ..Side::default() };
+        let mut now = SideOptions { mss: Some(Bytes::new(900)), ..SideOptions::default() };
         assert_eq!(now.keep(&before), ["local.congestion_control", "local.quick_acks"]);
         assert_eq!((now.mss, now.quick_acks, now.dupack_threshold), (Some(Bytes::new(900)), true, None));
-        let mut other = Side { delayed_ack_max: Some(Duration::from_millis(10)), ..before.clone() };
+        let mut other = SideOptions { delayed_ack_max: Some(Duration::from_millis(10)), ..before.clone() };
         other.quick_acks = false;
         assert!(other.keep(&before).is_empty() && !other.quick_acks);
     }
 
     #[test]
     fn every_name_makes_a_side() {
-        for name in Side::names() {
-            let side = Side::named(name).expect("a name that is listed is known");
+        for name in SideOptions::names() {
+            let side = SideOptions::named(name).expect("a name that is listed is known");
             assert_eq!(side.name.as_deref(), Some(name));
         }
-        assert_eq!(Side::named("nonesuch"), None);
+        assert_eq!(SideOptions::named("nonesuch"), None);
     }
 }

@@ -14,7 +14,7 @@ use crate::error::{During, Error};
 
 /// The folder that files are made in.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct SpoolFolder {
     path: PathBuf,
     folder: OwnedFd,
 }
@@ -28,14 +28,14 @@ pub(crate) struct Written {
     pub(crate) error: Option<io::Error>,
 }
 
-impl Folder {
+impl SpoolFolder {
     /// Opens the folder, and tries whether files can be made in it.
-    pub(crate) fn open(path: &Path) -> Result<Folder, Error> {
+    pub(crate) fn open(path: &Path) -> Result<SpoolFolder, Error> {
         let what = || format!("keep data in {}", path.display());
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = || rustix::fs::open(path, flags, Mode::empty());
         let folder = open().map_err(|error| explained(error.into())).during(what)?;
-        let folder = Folder { path: path.to_owned(), folder };
+        let folder = SpoolFolder { path: path.to_owned(), folder };
         folder.file().map_err(explained).during(what)?;
         Ok(folder)
     }
@@ -113,7 +113,7 @@ pub(crate) fn take(file: &File, at: u64, len: usize, is_last: bool) -> io::Resul
     Ok(bytes)
 }
 
-impl std::fmt::Display for Folder {
+impl std::fmt::Display for SpoolFolder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.path.display())
     }
@@ -127,7 +127,7 @@ mod tests {
     fn what_was_written_is_read_and_leaves_neither_a_name_nor_its_place() {
         use std::os::unix::fs::MetadataExt;
         let place = tempfile::TempDir::new().unwrap();
-        let folder = Folder::open(place.path()).unwrap();
+        let folder = SpoolFolder::open(place.path()).unwrap();
         let bytes: Vec<u8> = (0..1_000_000_u32).map(|index| (index % 251) as u8).collect();
         let written = folder.write(None, bytes.clone(), 0);
         assert!(written.len == bytes.len() && written.error.is_none(), "{:?}", written.error);
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_not_there_is_told_by_its_name() {
-        let error = Folder::open(Path::new("/none/such")).unwrap_err().to_string();
+        let error = SpoolFolder::open(Path::new("/none/such")).unwrap_err().to_string();
         assert!(error.starts_with("keep data in /none/such: "), "{error}");
     }
 }

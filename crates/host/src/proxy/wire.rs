@@ -23,9 +23,9 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
 
-use super::books::{Books, Flow};
+use super::books::{Books, FlowPage};
 use super::listen;
-use super::spool::Folder;
+use super::spool::SpoolFolder;
 use crate::socket;
 use held::Held;
 
@@ -43,17 +43,17 @@ thread_local! {
 
 /// Two sockets and the relay between them.
 pub(crate) struct Wire<'a> {
-    legs: [Leg<'a>; 2],
+    legs: [WireLeg<'a>; 2],
     relay: Relay,
     /// The bytes that are held for each side.
     held: [Held; 2],
-    flow: &'a Flow,
+    flow: &'a FlowPage,
     books: &'a Books,
     closes: u32,
     moved_bytes: usize,
 }
 
-struct Leg<'a> {
+struct WireLeg<'a> {
     stream: &'a TcpStream,
     /// Something may be read; false once the kernel said that there is nothing.
     readable: bool,
@@ -77,7 +77,7 @@ struct Fresh {
 
 /// The ways in which two joined connections come to their end.
 #[derive(Debug)]
-pub(crate) enum End {
+pub(crate) enum WireEnd {
     /// Both directions closed, after the last byte.
     Closed,
     /// This side failed; the other was reset.
@@ -92,11 +92,11 @@ impl<'a> Wire<'a> {
     pub(crate) fn new(
         [local, remote]: [&'a TcpStream; 2],
         hold_max: u64,
-        store: Option<Arc<Folder>>,
-        flow: &'a Flow,
+        store: Option<Arc<SpoolFolder>>,
+        flow: &'a FlowPage,
         books: &'a Arc<Books>,
     ) -> Wire<'a> {
-        let leg = |stream| Leg {
+        let leg = |stream| WireLeg {
             stream,
             readable: true,
             writable: true,
@@ -135,7 +135,7 @@ impl<'a> Wire<'a> {
     }
 
     /// Moves bytes until both directions are closed, or something fails, or nothing has moved for `idle`.
-    pub(crate) async fn run(mut self, idle: Duration) -> End {
+    pub(crate) async fn run(mut self, idle: Duration) -> WireEnd {
         let [local, remote] = [self.legs[0].stream, self.legs[1].stream];
         // A reset must be heard also while nothing is to be read, because the other side takes nothing.
         let mut errors = (pin!(local.ready(Interest::ERROR)), pin!(remote.ready(Interest::ERROR)));
@@ -166,7 +166,7 @@ impl<'a> Wire<'a> {
                 if last_moved.elapsed() >= idle {
                     listen::let_it_fail(local);
                     listen::let_it_fail(remote);
-                    return Poll::Ready(End::Idle);
+                    return Poll::Ready(WireEnd::Idle);
                 }
                 alarm.as_mut().reset(last_moved + idle);
                 if alarm.as_mut().poll(cx).is_ready() {
@@ -178,7 +178,7 @@ impl<'a> Wire<'a> {
         .await
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<WireEnd> {
         loop {
             let mut is_awake = false;
             for side in [Side::Local, Side::Remote] {
@@ -356,20 +356,20 @@ impl<'a> Wire<'a> {
         self.flow.spooled[to as usize].store(spooled, Ordering::Relaxed);
     }
 
-    fn end(&mut self) -> Option<End> {
+    fn end(&mut self) -> Option<WireEnd> {
         for side in [Side::Local, Side::Remote] {
             if self.view(side).condition == Condition::Failed {
                 let error = self.legs[side as usize].failure.take().expect("a failed side has a failure");
                 listen::let_it_fail(self.legs[side as usize].stream);
                 listen::let_it_fail(self.legs[side.other() as usize].stream);
-                return Some(End::Failed(side, error));
+                return Some(WireEnd::Failed(side, error));
             }
         }
-        (self.closes == 2).then_some(End::Closed)
+        (self.closes == 2).then_some(WireEnd::Closed)
     }
 }
 
-impl Leg<'_> {
+impl WireLeg<'_> {
     /// Asks to be woken for what cannot be done; true if something can that could not before.
     fn look(&mut self, cx: &mut Context<'_>) -> bool {
         let mut is_new = false;

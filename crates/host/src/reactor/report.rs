@@ -110,7 +110,7 @@ pub struct Report {
 }
 
 /// The books of a reactor.
-pub(super) struct Books {
+pub(super) struct ReactorBooks {
     ports: Vec<PortCounts>,
     wakeups: Record,
     deliveries: Record,
@@ -132,9 +132,9 @@ struct Latenesses {
     max: Duration,
 }
 
-impl Books {
-    pub(super) fn new(ports: usize, limits: Limits) -> Books {
-        Books {
+impl ReactorBooks {
+    pub(super) fn new(ports: usize, limits: Limits) -> ReactorBooks {
+        ReactorBooks {
             ports: vec![PortCounts::default(); ports],
             wakeups: Record::new(),
             deliveries: Record::new(),

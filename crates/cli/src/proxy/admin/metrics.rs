@@ -127,7 +127,9 @@ fn of_proxy(books: &Books, facts: &Facts, sampler: &Sampler) -> Vec<Metric> {
     let gauge = |name, help, unit, value: u64| metric(name, help, unit, Values::Gauge(value as f64));
     let sides = |name, help, unit, values| metric(name, help, unit, Values::Counters(values));
     let bytes = || Some(Unit::Bytes);
-    let tcp = |which: fn(&headend_host::proxy::books::Tcp) -> u64| [0, 1].map(|side: usize| which(&books.tcp[side]));
+    let tcp = |which: fn(&headend_host::proxy::books::SegmentCounts) -> u64| {
+        [0, 1].map(|side: usize| which(&books.tcp[side]))
+    };
     let (p50, p95) = sampler.latest().map(|sample| (sample.rtt_p50_s, sample.rtt_p95_s)).unwrap_or_default();
     vec![
         gauge(

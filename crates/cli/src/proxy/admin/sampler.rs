@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Instant, SystemTime};
 
 use headend_engine::relay::Side;
-use headend_host::proxy::books::{Books, Flow};
+use headend_host::proxy::books::{Books, FlowPage};
 use headend_host::socket::Info;
 
 pub(super) const SIDES: [Side; 2] = [Side::Local, Side::Remote];
@@ -211,7 +211,7 @@ impl Totals {
 }
 
 /// All connections, oldest first, without holding up those who open and close them.
-pub(super) fn all(books: &Books) -> impl Iterator<Item = Arc<Flow>> {
+pub(super) fn all(books: &Books) -> impl Iterator<Item = Arc<FlowPage>> {
     let mut after = Some(0);
     std::iter::from_fn(move || {
         let flows = books.flows_after(after?, CHUNK);

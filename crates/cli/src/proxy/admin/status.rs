@@ -5,10 +5,10 @@ use std::time::SystemTime;
 
 use headend_engine::relay::Side;
 use headend_engine::time::Duration;
-use headend_host::proxy::books::{Books, Flow};
+use headend_host::proxy::books::{Books, FlowPage};
 use headend_host::proxy::config::Model;
 use headend_host::proxy::side::Grant;
-use headend_host::socket::{Info, Phase};
+use headend_host::socket::{Info, RecoveryPhase};
 use serde_json::{Map, Value, json};
 
 use super::sampler::{SIDES, Sample, Sampler, all, unix_seconds};
@@ -16,7 +16,7 @@ use super::{Facts, State};
 
 /// The question that the status answers.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Question {
+pub(super) struct StatusQuestion {
     /// The most connections that are listed, the busiest first.
     connections: usize,
     /// Samples after this one; `Some(None)` for all there are.
@@ -26,10 +26,10 @@ pub(super) struct Question {
 const CONNECTIONS_DEFAULT: usize = 100;
 const CONNECTIONS_MAX: usize = 10_000;
 
-impl Question {
+impl StatusQuestion {
     /// Reads `connections=N&samples=all|N`.
-    pub(super) fn read(query: &str) -> Result<Question, String> {
-        let mut question = Question { connections: CONNECTIONS_DEFAULT, samples: None };
+    pub(super) fn read(query: &str) -> Result<StatusQuestion, String> {
+        let mut question = StatusQuestion { connections: CONNECTIONS_DEFAULT, samples: None };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match name {
@@ -53,7 +53,7 @@ impl Question {
 }
 
 /// Answers.
-pub(super) fn answer(question: &Question, books: &Books, facts: &Facts, sampler: &Sampler) -> Value {
+pub(super) fn answer(question: &StatusQuestion, books: &Books, facts: &Facts, sampler: &Sampler) -> Value {
     let limits = &facts.config.limits;
     let sides = SIDES.map(|side| {
         let told = if side == Side::Local { &facts.config.local } else { &facts.config.remote };
@@ -147,7 +147,7 @@ fn busiest(count: usize, books: &Books, sampler: &Sampler) -> Value {
     flows.iter().map(|(_, flow)| connection(flow, books, sampler)).collect()
 }
 
-fn connection(flow: &Flow, books: &Books, sampler: &Sampler) -> Value {
+fn connection(flow: &FlowPage, books: &Books, sampler: &Sampler) -> Value {
     let rates = sampler.rates(flow.id);
     let side = |side: Side| {
         let index = side as usize;
@@ -195,13 +195,13 @@ fn tcp(info: &Info) -> Value {
     Value::Object(fields)
 }
 
-fn phase(phase: Phase) -> &'static str {
+fn phase(phase: RecoveryPhase) -> &'static str {
     match phase {
-        Phase::Open => "open",
-        Phase::Disorder => "disorder",
-        Phase::Reduced => "reduced",
-        Phase::Recovery => "recovery",
-        Phase::Loss => "loss",
+        RecoveryPhase::Open => "open",
+        RecoveryPhase::Disorder => "disorder",
+        RecoveryPhase::Reduced => "reduced",
+        RecoveryPhase::Recovery => "recovery",
+        RecoveryPhase::Loss => "loss",
     }
 }
 
@@ -211,18 +211,18 @@ mod tests {
 
     #[test]
     fn a_question_is_read_and_a_wrong_one_told_what_would_be_right() {
-        let plain = Question { connections: CONNECTIONS_DEFAULT, samples: None };
-        assert_eq!(Question::read(""), Ok(plain));
-        let both = Question { connections: 5, samples: Some(Some(17)) };
-        assert_eq!(Question::read("samples=17&connections=5"), Ok(both));
-        assert_eq!(Question::read("samples=all").map(|question| question.samples), Ok(Some(None)));
+        let plain = StatusQuestion { connections: CONNECTIONS_DEFAULT, samples: None };
+        assert_eq!(StatusQuestion::read(""), Ok(plain));
+        let both = StatusQuestion { connections: 5, samples: Some(Some(17)) };
+        assert_eq!(StatusQuestion::read("samples=17&connections=5"), Ok(both));
+        assert_eq!(StatusQuestion::read("samples=all").map(|question| question.samples), Ok(Some(None)));
         for (query, expected) in [
             ("connections=many", "0 to 10000"),
             ("connections=10001", "0 to 10000"),
             ("samples=x", "all"),
             ("x=1", "there are"),
         ] {
-            let why = Question::read(query).unwrap_err();
+            let why = StatusQuestion::read(query).unwrap_err();
             assert!(why.contains(expected), "{query}: {why}");
         }
     }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The reader's verdict on the bytes so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Header {
+pub enum ProxyHeader {
     /// It is not complete.
     More,
     /// A header of so many bytes.
@@ -12,7 +12,7 @@ pub enum Header {
         /// Its length; the client's own bytes follow.
         consumed: usize,
         /// The connection that the sender speaks for; `None` where it speaks for itself or does not know.
-        connection: Option<Connection>,
+        connection: Option<HeaderConnection>,
     },
     /// The bytes are no header.
     Refused(&'static str),
@@ -20,7 +20,7 @@ pub enum Header {
 
 /// The two ends of a client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Connection {
+pub struct HeaderConnection {
     /// The client.
     pub from: SocketAddr,
     /// The address that the client connected to.
@@ -43,9 +43,9 @@ const LINE_BYTES_MAX: usize = 107;
 /// Addresses and more than all the additions that are defined: a bound on what a sender can make us hold.
 const BLOCK_BYTES_MAX: usize = 4_096;
 
-impl Header {
+impl ProxyHeader {
     /// Reads a header of either version.
-    pub fn read(bytes: &[u8]) -> Header {
+    pub fn read(bytes: &[u8]) -> ProxyHeader {
         let begins = |signature: &[u8]| bytes.iter().zip(signature).all(|(byte, expected)| byte == expected);
         if begins(SIGNATURE) {
             return binary(bytes);
@@ -53,21 +53,23 @@ impl Header {
         if begins(b"PROXY ") {
             return line(bytes);
         }
-        Header::Refused("the connection does not begin with a header of the PROXY protocol")
+        ProxyHeader::Refused("the connection does not begin with a header of the PROXY protocol")
     }
 }
 
 /// s2.1: `PROXY TCP4 from to port port`, with single spaces.
-fn line(bytes: &[u8]) -> Header {
+fn line(bytes: &[u8]) -> ProxyHeader {
     let within = &bytes[..bytes.len().min(LINE_BYTES_MAX)];
     let Some(end) = within.windows(2).position(|pair| pair == b"\r\n") else {
         return match bytes.len() < LINE_BYTES_MAX {
-            true => Header::More,
-            false => Header::Refused("the PROXY line has no end within 107 bytes"),
+            true => ProxyHeader::More,
+            false => ProxyHeader::Refused("the PROXY line has no end within 107 bytes"),
         };
     };
     let consumed = end + 2;
-    let Ok(text) = std::str::from_utf8(&bytes[..end]) else { return Header::Refused("the PROXY line is not text") };
+    let Ok(text) = std::str::from_utf8(&bytes[..end]) else {
+        return ProxyHeader::Refused("the PROXY line is not text");
+    };
     let words: Vec<&str> = text.split(' ').collect();
     let connection = match words.as_slice() {
         // What follows UNKNOWN is to be ignored.
@@ -83,27 +85,27 @@ fn line(bytes: &[u8]) -> Header {
                 Some(SocketAddr::new(address.to_canonical(), port))
             };
             match (end(from, from_port), end(to, to_port)) {
-                (Some(from), Some(to)) => Some(Connection { from, to }),
-                _ => return Header::Refused("the PROXY line has no valid addresses and ports"),
+                (Some(from), Some(to)) => Some(HeaderConnection { from, to }),
+                _ => return ProxyHeader::Refused("the PROXY line has no valid addresses and ports"),
             }
         }
-        _ => return Header::Refused("the PROXY line is none of TCP4, TCP6 and UNKNOWN"),
+        _ => return ProxyHeader::Refused("the PROXY line is none of TCP4, TCP6 and UNKNOWN"),
     };
-    Header::Complete { consumed, connection }
+    ProxyHeader::Complete { consumed, connection }
 }
 
 /// s2.2: signature, version and command, family and protocol, length, addresses, additions.
-fn binary(bytes: &[u8]) -> Header {
-    let Some(&version_command) = bytes.get(12) else { return Header::More };
+fn binary(bytes: &[u8]) -> ProxyHeader {
+    let Some(&version_command) = bytes.get(12) else { return ProxyHeader::More };
     if version_command >> 4 != 2 {
-        return Header::Refused("the binary PROXY header is not of version 2");
+        return ProxyHeader::Refused("the binary PROXY header is not of version 2");
     }
-    let Some(&[family, high, low]) = bytes.get(13..16) else { return Header::More };
+    let Some(&[family, high, low]) = bytes.get(13..16) else { return ProxyHeader::More };
     let length = usize::from(u16::from_be_bytes([high, low]));
     if length > BLOCK_BYTES_MAX {
-        return Header::Refused("the binary PROXY header has more than 4096 bytes");
+        return ProxyHeader::Refused("the binary PROXY header has more than 4096 bytes");
     }
-    let Some(block) = bytes.get(16..16 + length) else { return Header::More };
+    let Some(block) = bytes.get(16..16 + length) else { return ProxyHeader::More };
     let consumed = 16 + length;
     let connection = match (version_command & 0xf, family) {
         // LOCAL: the sender's own, a health check for instance.
@@ -111,20 +113,20 @@ fn binary(bytes: &[u8]) -> Header {
         // Not TCP over IPv4 or IPv6: a receiver takes what it does not know for the sender's own (s2.2).
         (1, 0x11) => match addresses::<4>(block) {
             Some(connection) => Some(connection),
-            None => return Header::Refused("the binary PROXY header is too short for IPv4 addresses"),
+            None => return ProxyHeader::Refused("the binary PROXY header is too short for IPv4 addresses"),
         },
         (1, 0x21) => match addresses::<16>(block) {
             Some(connection) => Some(connection),
-            None => return Header::Refused("the binary PROXY header is too short for IPv6 addresses"),
+            None => return ProxyHeader::Refused("the binary PROXY header is too short for IPv6 addresses"),
         },
         (1, 0x00) => None,
-        (1, _) => return Header::Refused("the binary PROXY header is for something else than TCP"),
-        _ => return Header::Refused("the binary PROXY header's command is neither LOCAL nor PROXY"),
+        (1, _) => return ProxyHeader::Refused("the binary PROXY header is for something else than TCP"),
+        _ => return ProxyHeader::Refused("the binary PROXY header's command is neither LOCAL nor PROXY"),
     };
-    Header::Complete { consumed, connection }
+    ProxyHeader::Complete { consumed, connection }
 }
 
-fn addresses<const LENGTH: usize>(block: &[u8]) -> Option<Connection>
+fn addresses<const LENGTH: usize>(block: &[u8]) -> Option<HeaderConnection>
 where
     IpAddr: From<[u8; LENGTH]>,
 {
@@ -135,10 +137,10 @@ where
     let end = |address: &[u8; LENGTH], port: &[u8; 2]| {
         SocketAddr::new(IpAddr::from(*address).to_canonical(), u16::from_be_bytes(*port))
     };
-    Some(Connection { from: end(from, from_port), to: end(to, to_port) })
+    Some(HeaderConnection { from: end(from, from_port), to: end(to, to_port) })
 }
 
-impl Connection {
+impl HeaderConnection {
     /// The header that tells of this connection.
     pub fn header(&self, version: Version) -> Vec<u8> {
         // Ends of two families cannot be written but as the wider one.
@@ -188,8 +190,8 @@ fn widen(address: IpAddr) -> Ipv6Addr {
 mod tests {
     use super::*;
 
-    fn connection(from: &str, to: &str) -> Connection {
-        Connection { from: from.parse().unwrap(), to: to.parse().unwrap() }
+    fn connection(from: &str, to: &str) -> HeaderConnection {
+        HeaderConnection { from: from.parse().unwrap(), to: to.parse().unwrap() }
     }
 
     #[test]
@@ -202,11 +204,11 @@ mod tests {
             for version in [Version::V1, Version::V2] {
                 let header = told.header(version);
                 for len in 0..header.len() {
-                    assert_eq!(Header::read(&header[..len]), Header::More, "{len} bytes of {header:?}");
+                    assert_eq!(ProxyHeader::read(&header[..len]), ProxyHeader::More, "{len} bytes of {header:?}");
                 }
                 let longer = [header.as_slice(), b"GET /"].concat();
-                let expected = Header::Complete { consumed: header.len(), connection: Some(told) };
-                assert_eq!(Header::read(&longer), expected);
+                let expected = ProxyHeader::Complete { consumed: header.len(), connection: Some(told) };
+                assert_eq!(ProxyHeader::read(&longer), expected);
             }
         }
     }
@@ -222,9 +224,9 @@ mod tests {
     #[test]
     fn a_sender_may_speak_for_itself() {
         let local = [SIGNATURE.as_slice(), &[0x20, 0, 0, 0]].concat();
-        assert_eq!(Header::read(&local), Header::Complete { consumed: 16, connection: None });
+        assert_eq!(ProxyHeader::read(&local), ProxyHeader::Complete { consumed: 16, connection: None });
         let unknown = b"PROXY UNKNOWN ffff::1 whatever\r\n";
-        assert_eq!(Header::read(unknown), Header::Complete { consumed: unknown.len(), connection: None });
+        assert_eq!(ProxyHeader::read(unknown), ProxyHeader::Complete { consumed: unknown.len(), connection: None });
     }
 
     #[test]
@@ -232,7 +234,7 @@ mod tests {
         let mut header = connection("192.0.2.1:1", "192.0.2.2:2").header(Version::V2);
         header.extend_from_slice(&[4, 0, 1, 7]);
         header[15] += 4;
-        assert!(matches!(Header::read(&header), Header::Complete { consumed: 32, connection: Some(_) }));
+        assert!(matches!(ProxyHeader::read(&header), ProxyHeader::Complete { consumed: 32, connection: Some(_) }));
     }
 
     #[test]
@@ -254,7 +256,7 @@ mod tests {
             binary(&[0x22, 0x11, 0, 0]),
             binary(&[0x21, 0x11, 0xff, 0xff]),
         ] {
-            assert!(matches!(Header::read(&bytes), Header::Refused(_)), "{bytes:?}");
+            assert!(matches!(ProxyHeader::read(&bytes), ProxyHeader::Refused(_)), "{bytes:?}");
         }
     }
 }

@@ -22,7 +22,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Sleep, sleep};
 
 use super::super::books::Books;
-use super::super::spool::{self, Folder, Written};
+use super::super::spool::{self, SpoolFolder, Written};
 
 /// Bytes in the order in which they came, in memory that is accounted for and given back when it is empty.
 pub(super) struct Held {
@@ -34,21 +34,21 @@ pub(super) struct Held {
 
 /// The file of what waits behind the front.
 struct Store {
-    folder: Arc<Folder>,
+    folder: Arc<SpoolFolder>,
     file: Option<Arc<File>>,
     /// Offsets in the file: the oldest byte, and where the next one goes.
     head: u64,
     tail: u64,
     /// Waits to be written to the file.
     back: Vec<u8>,
-    running: Option<Running>,
+    running: Option<SpoolWrite>,
     /// The disk or the quota is full: it is tried again after a while, or when something was read.
     pause: Option<Pin<Box<Sleep>>>,
     /// Most bytes in each of front, back and what is being read or written.
     piece_max: usize,
 }
 
-enum Running {
+enum SpoolWrite {
     Write(JoinHandle<Written>, usize),
     Read(JoinHandle<io::Result<Vec<u8>>>, usize),
 }
@@ -62,7 +62,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 impl Held {
     /// Holds nothing yet. With a store, no more than `memory_max` bytes are in memory.
-    pub(super) fn new(books: &Arc<Books>, folder: Option<Arc<Folder>>, memory_max: u64) -> Held {
+    pub(super) fn new(books: &Arc<Books>, folder: Option<Arc<SpoolFolder>>, memory_max: u64) -> Held {
         let quarter = usize::try_from(memory_max / 4).unwrap_or(usize::MAX).clamp(1, TRANSFER_BYTES_MAX);
         let store = |folder| {
             let piece_max = quarter;
@@ -147,14 +147,14 @@ impl Held {
         loop {
             let is_done = match &mut store.running {
                 None => false,
-                Some(Running::Write(task, _)) => match Pin::new(task).poll(cx) {
+                Some(SpoolWrite::Write(task, _)) => match Pin::new(task).poll(cx) {
                     Poll::Pending => break,
                     Poll::Ready(written) => {
                         store.has_written(written.map_err(io::Error::other)?, &self.books);
                         true
                     }
                 },
-                Some(Running::Read(task, len)) => match Pin::new(task).poll(cx) {
+                Some(SpoolWrite::Read(task, len)) => match Pin::new(task).poll(cx) {
                     Poll::Pending => break,
                     Poll::Ready(read) => {
                         let (bytes, len) = (read.map_err(io::Error::other)??, *len);
@@ -192,9 +192,9 @@ impl Held {
 impl Store {
     fn len(&self) -> u64 {
         let moving = match self.running {
-            Some(Running::Write(_, len)) => len,
+            Some(SpoolWrite::Write(_, len)) => len,
             // Those are still counted in the file.
-            Some(Running::Read(..)) | None => 0,
+            Some(SpoolWrite::Read(..)) | None => 0,
         };
         self.tail - self.head + (moving + self.back.len()) as u64
     }
@@ -205,7 +205,7 @@ impl Store {
 
     fn memory(&self) -> u64 {
         let moving = match self.running {
-            Some(Running::Write(_, len) | Running::Read(_, len)) => len,
+            Some(SpoolWrite::Write(_, len) | SpoolWrite::Read(_, len)) => len,
             None => 0,
         };
         (moving + self.back.capacity()) as u64
@@ -235,7 +235,7 @@ impl Store {
             let (file, at, len) = (file.clone(), self.head, stored.min(self.piece_max));
             // Nothing is written meanwhile: what is the last now is still that when it has been read.
             let is_last = len == stored;
-            self.running = Some(Running::Read(spawn_blocking(move || spool::take(&file, at, len, is_last)), len));
+            self.running = Some(SpoolWrite::Read(spawn_blocking(move || spool::take(&file, at, len, is_last)), len));
             return true;
         }
         if self.back.len() < self.piece_max {
@@ -254,7 +254,7 @@ impl Store {
         }
         let (folder, file, at) = (self.folder.clone(), self.file.clone(), self.tail);
         let bytes = std::mem::take(&mut self.back);
-        self.running = Some(Running::Write(spawn_blocking(move || folder.write(file, bytes, at)), len));
+        self.running = Some(SpoolWrite::Write(spawn_blocking(move || folder.write(file, bytes, at)), len));
         true
     }
 
@@ -297,7 +297,7 @@ impl Drop for Held {
         self.books.memory.give(self.accounted);
         if let Some(store) = &mut self.store {
             let writing = match store.running {
-                Some(Running::Write(_, len)) => len as u64,
+                Some(SpoolWrite::Write(_, len)) => len as u64,
                 _ => 0,
             };
             let stored = store.tail - store.head;

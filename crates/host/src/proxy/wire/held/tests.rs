@@ -49,7 +49,7 @@ fn bytes_leave_in_the_order_in_which_they_came_and_the_memory_with_them() {
 /// Pushes `total` bytes while popping now and then, and then pops all of them.
 fn through_a_store(memory: u64, quota: u64, total: u64) -> (Arc<Books>, u64, u64) {
     let place = TempDir::new().unwrap();
-    let folder = Arc::new(Folder::open(place.path()).unwrap());
+    let folder = Arc::new(SpoolFolder::open(place.path()).unwrap());
     let books = Arc::new(Books::new(1 << 30, quota));
     let mut held = Held::new(&books, Some(folder), memory);
     let mut count = Count::default();

@@ -11,7 +11,7 @@ mod messages;
 
 /// The connections of one schedule.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct Schedule {
     pub(crate) seed: u64,
     pub(crate) behaviour: Behaviour,
     pub(crate) connections: Vec<ConnectionPlan>,
@@ -91,13 +91,13 @@ pub(crate) struct Reading {
 /// The longest that a schedule pauses: shorter than anybody's patience.
 const LATE_MS_MAX: u64 = 1_800;
 
-impl Plan {
+impl Schedule {
     /// The schedule with this seed, of those about a behaviour of `suite`.
-    pub(crate) fn new(seed: u64, suite: &[Behaviour], are_messages: bool) -> Plan {
+    pub(crate) fn new(seed: u64, suite: &[Behaviour], are_messages: bool) -> Schedule {
         let behaviour = Behaviour::of_seed(seed, suite);
         let mut draw = Draw(Rng::named(seed, "conform"));
         let connections = if are_messages { draw.dialogues(behaviour) } else { draw.connections(behaviour) };
-        Plan { seed, behaviour, connections }
+        Schedule { seed, behaviour, connections }
     }
 }
 
@@ -421,10 +421,10 @@ mod tests {
     use crate::introduction::HeaderVersion;
 
     /// The plans of streams, and of messages.
-    fn plans(seed: u64) -> [Plan; 2] {
+    fn plans(seed: u64) -> [Schedule; 2] {
         [(WayIn::Forward, false), (WayIn::Absolute, true)].map(|(way, are_messages)| {
             let entrance = Entrance { way, proxy: None, user: None, introduces: Some(HeaderVersion::V1) };
-            Plan::new(seed, &Behaviour::suite(&entrance), are_messages)
+            Schedule::new(seed, &Behaviour::suite(&entrance), are_messages)
         })
     }
 
@@ -439,7 +439,7 @@ mod tests {
     fn consecutive_seeds_go_through_all_behaviours() {
         let suite = [Behaviour::ToServer, Behaviour::Turns, Behaviour::Refused];
         for (seed, behaviour) in (300..).zip(suite) {
-            assert_eq!(Plan::new(seed, &suite, false).behaviour, behaviour);
+            assert_eq!(Schedule::new(seed, &suite, false).behaviour, behaviour);
         }
     }
 
