@@ -120,7 +120,7 @@ fn controller_of(socket: &TcpStream) -> String {
 }
 
 #[test]
-fn a_connection_is_shown_with_its_window_its_round_trips_and_an_alpha_that_can_be_changed_under_way() {
+fn a_connection_is_shown_with_window_round_trips_and_changeable_alpha() {
     if !can_install() {
         return;
     }
@@ -340,7 +340,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_lab_s_hosts_have_a_fast_of_their_own_that_leaves_with_the_lab_however_that_ends() {
+fn a_lab_s_hosts_have_a_fast_of_their_own_that_leaves_with_the_lab() {
     if !can_install() {
         return;
     }

@@ -200,7 +200,7 @@ fn an_output_folder_has_all_that_is_needed_to_run_again() {
 }
 
 #[test]
-fn a_folder_that_is_not_empty_is_replaced_only_by_force_and_only_if_it_holds_results() {
+fn only_force_replaces_a_folder_and_only_one_that_holds_results() {
     let place = Place::new();
     place.stdout(&["sim", "small.toml", "--out", "out"]);
     assert!(place.refusal(&["sim", "small.toml", "--out", "out"], 2).contains("--force"));
@@ -256,7 +256,7 @@ fn size_gives_the_buffer_of_a_router_that_trunks_pass() {
 }
 
 #[test]
-fn size_gives_the_buffer_of_a_trunk_s_sender_for_the_round_trips_of_its_users() {
+fn size_gives_the_buffer_of_a_trunk_s_sender_for_its_users_round_trips() {
     let place = Place::new();
     let trunk = ["size", "--trunk", "--link", "9600kbit/s", "--connections", "8", "--user-rtt", "200ms"];
     // 1.2 MB/s for 0.2 s, halved.
@@ -268,7 +268,7 @@ fn size_gives_the_buffer_of_a_trunk_s_sender_for_the_round_trips_of_its_users() 
 }
 
 #[test]
-fn what_the_binary_prints_for_programs_is_what_is_published() {
+fn the_schema_that_is_printed_is_the_one_that_is_published() {
     let place = Place::new();
     let schema: Value = serde_json::from_str(&place.stdout(&["schema"])).expect("JSON");
     let published = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/schema.json");

@@ -142,7 +142,7 @@ fn is_allowed() -> bool {
 }
 
 #[test]
-fn what_crosses_is_carried_counted_and_recorded_and_nothing_is_left_behind() {
+fn packets_are_carried_counted_and_recorded_and_nothing_is_left_behind() {
     if !is_allowed() {
         return;
     }
@@ -291,7 +291,7 @@ fn short_pauses_under_traffic_are_exit_code_3_unless_accepted() {
 }
 
 #[test]
-fn without_the_privilege_for_interfaces_it_says_which_and_what_to_run_instead() {
+fn interfaces_without_the_privilege_are_refused_with_a_way_out() {
     let folder = tempfile::tempdir().expect("a folder");
     let scenario = folder.path().join("net.toml");
     fs::write(&scenario, SCENARIO).expect("a scenario");

@@ -141,7 +141,7 @@ fn a_lab_prints_the_simulator_s_tables_and_agrees_that_all_arrived() {
 }
 
 #[test]
-fn requests_and_responses_and_connections_made_beforehand_run_between_real_hosts_too() {
+fn requests_and_connections_made_beforehand_run_between_real_hosts() {
     let _alone = ALONE.lock();
     if !is_root() {
         return;
@@ -178,7 +178,7 @@ whole_segments = true
 }
 
 #[test]
-fn a_folder_of_results_has_the_kernel_s_series_and_says_whether_the_machine_kept_up() {
+fn a_folder_of_results_has_the_series_and_says_if_the_machine_kept_up() {
     let _alone = ALONE.lock();
     if !is_root() {
         return;
@@ -197,7 +197,7 @@ fn a_folder_of_results_has_the_kernel_s_series_and_says_whether_the_machine_kept
 }
 
 #[test]
-fn a_comparison_has_both_sides_and_they_agree_where_nothing_is_left_to_chance() {
+fn both_sides_of_a_comparison_agree_if_nothing_is_left_to_chance() {
     let _alone = ALONE.lock();
     if !is_root() {
         return;
@@ -250,7 +250,7 @@ bytes = "300KB"
 "#;
 
 #[test]
-fn a_flow_through_a_proxy_goes_through_the_real_one_in_either_direction_and_either_model() {
+fn a_flow_via_a_proxy_goes_through_the_real_one_either_way() {
     let _alone = ALONE.lock();
     if !is_root() {
         return;
@@ -293,7 +293,7 @@ fn a_flow_with_both_ends_on_one_side_of_its_proxy_is_refused() {
 const OTHER: &str = "[nodes.aside]\n[links.other]\nbetween = [\"proxy\", \"aside\"]\nrate = \"1Mbit/s\"\n";
 
 #[test]
-fn what_the_kernel_cannot_do_of_a_personality_is_said() {
+fn an_option_that_the_kernel_cannot_have_is_reported() {
     let _alone = ALONE.lock();
     if !is_root() {
         return;
@@ -446,7 +446,7 @@ fn limited(place: &Place, limit: &str) -> Output {
 }
 
 #[test]
-fn what_the_machine_refuses_ends_the_lab_and_is_no_result() {
+fn a_refusal_of_the_machine_ends_the_lab_and_is_no_result() {
     let _alone = ALONE.lock();
     if !is_root() {
         return;
@@ -462,7 +462,7 @@ fn what_the_machine_refuses_ends_the_lab_and_is_no_result() {
 }
 
 #[test]
-fn a_connection_that_cannot_be_made_beforehand_holds_a_run_up_no_longer_than_it_takes() {
+fn a_connection_that_cannot_be_made_beforehand_ends_the_run_soon() {
     let _alone = ALONE.lock();
     if !is_root() {
         return;
@@ -477,7 +477,7 @@ fn a_connection_that_cannot_be_made_beforehand_holds_a_run_up_no_longer_than_it_
 }
 
 #[test]
-fn what_others_have_put_where_labs_keep_files_is_left_alone() {
+fn files_of_others_where_labs_keep_theirs_are_left_alone() {
     let _alone = ALONE.lock();
     if !is_root() {
         return;

@@ -70,7 +70,7 @@ fn a_server_may_speak_first_and_close_first() {
 }
 
 #[test]
-fn an_urgent_byte_goes_across_in_its_place_and_holds_up_nothing_behind_it() {
+fn an_urgent_byte_crosses_in_its_place_and_holds_up_nothing() {
     let proxy = Proxy::start("");
     for tongue in TONGUES {
         let (mut server, client) = server_and_client(&proxy, tongue);
@@ -165,7 +165,7 @@ fn a_slow_reader_holds_back_its_own_sender_and_nobody_else() {
 }
 
 #[test]
-fn what_comes_with_the_request_goes_on_to_the_server() {
+fn bytes_that_come_with_the_request_go_on_to_the_server() {
     let mut proxy = Proxy::start_with("log = \"connections\"", "");
     let listening = Server::new();
     let mut client = TcpStream::connect(proxy.address(Tongue::Connect)).unwrap();
@@ -183,7 +183,7 @@ fn what_comes_with_the_request_goes_on_to_the_server() {
 }
 
 #[test]
-fn a_request_in_absolute_form_reaches_its_server_in_origin_form_and_nothing_beyond_its_body_does() {
+fn only_a_request_in_origin_form_and_its_body_reach_the_server() {
     let proxy = Proxy::start("");
     let listening = Server::new();
     let mut client = TcpStream::connect(proxy.address(Tongue::Connect)).unwrap();
@@ -205,7 +205,7 @@ fn a_request_in_absolute_form_reaches_its_server_in_origin_form_and_nothing_beyo
 }
 
 #[test]
-fn what_is_refused_is_answered_with_the_reason() {
+fn a_refused_client_is_answered_with_the_reason() {
     let proxy = Proxy::start("");
     let nobody = Server::new().address();
     for (request, status, why) in [

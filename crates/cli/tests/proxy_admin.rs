@@ -18,7 +18,7 @@ use proxied::{Proxy, Tongue, connected, rest_of, server_and_client};
 use serde_json::Value;
 
 #[test]
-fn the_status_tells_of_each_connection_what_it_moved_and_what_its_tcp_is_at() {
+fn the_status_tells_each_connection_s_bytes_and_the_state_of_its_tcp() {
     let mut proxy = Proxy::start(&format!("{ADMIN}[local]\npersonality = \"hfc-local\"\n"));
     let address = admin(&mut proxy);
     let before = status(address, "");
@@ -101,7 +101,7 @@ fn names_and_types(text: &str) -> (BTreeSet<&str>, BTreeSet<&str>) {
 }
 
 #[test]
-fn metrics_are_in_the_text_that_everybody_reads_unless_openmetrics_is_asked_for() {
+fn metrics_are_prometheus_text_unless_openmetrics_is_asked_for() {
     let mut proxy = Proxy::start(ADMIN);
     let address = admin(&mut proxy);
     let (head, plain) = ask(address, "/metrics");
@@ -169,7 +169,7 @@ fn strangers_who_say_nothing_keep_nobody_from_looking() {
 }
 
 #[test]
-fn a_client_of_the_proxy_does_not_get_through_to_what_is_for_its_operator() {
+fn a_client_of_the_proxy_cannot_reach_its_admin_server() {
     let mut proxy = Proxy::start(ADMIN);
     let address = admin(&mut proxy);
     let mut client = connected(proxy.address(Tongue::Connect));

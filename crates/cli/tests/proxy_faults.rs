@@ -35,7 +35,7 @@ fn settles_at(pid: u32, expected: usize) {
 }
 
 #[test]
-fn a_reload_under_a_thousand_flows_changes_no_byte_of_them_and_leaves_nothing_behind() {
+fn a_reload_changes_no_byte_of_a_thousand_flows_and_leaks_nothing() {
     headend_host::privilege::raise_open_files();
     let mut proxy = Proxy::start("[limits]\nconnections_per_client = 4000\n");
     let pid = proxy.process_id();
@@ -103,7 +103,7 @@ fn a_reload_that_cannot_be_done_whole_changes_nothing() {
 }
 
 #[test]
-fn options_that_a_file_has_no_more_stay_at_sockets_that_listen_on_and_are_told_of() {
+fn options_gone_from_the_file_stay_at_listening_sockets_and_are_reported() {
     let mut proxy = Proxy::start("[local]\nmss = \"700B\"\n");
     proxy.edit(|text| text.replace("mss = \"700B\"\n", ""));
     for _ in 0..2 {
@@ -171,7 +171,7 @@ fn processor_ticks(pid: u32) -> u64 {
 }
 
 #[test]
-fn without_descriptors_clients_wait_the_processor_rests_and_all_are_served_later() {
+fn without_descriptors_clients_wait_idly_and_are_served_later() {
     // A worker alone, so that no other takes the descriptor that a connection has kept for its server.
     let tables = format!("{ADMIN}[limits]\nconnections_per_client = 4000\n");
     let mut proxy = Proxy::start_with("workers = 1\nuser = \"root\"", &tables);
@@ -226,7 +226,7 @@ const SPOOLED: u64 = 3;
 const SPOOLED_BYTES: usize = 12_000_000;
 
 #[test]
-fn a_disk_that_is_full_holds_back_all_senders_and_loses_nothing_either_way() {
+fn a_full_disk_holds_back_all_senders_and_loses_nothing() {
     let folder = tempfile::TempDir::new().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let spool = folder.path().display();

@@ -51,7 +51,7 @@ fn low_port() -> u16 {
 }
 
 #[test]
-fn a_proxy_that_became_nobody_has_no_groups_and_no_rights_but_those_that_its_file_needs_later() {
+fn a_proxy_that_became_nobody_keeps_only_the_rights_its_file_needs() {
     if !is_root() {
         return;
     }
@@ -129,7 +129,7 @@ fn a_file_that_only_root_may_read_is_refused_at_a_reload_with_what_to_do() {
 }
 
 #[test]
-fn a_spool_folder_that_is_for_root_alone_is_refused_with_the_user_who_needs_it() {
+fn a_spool_folder_for_root_alone_is_refused_with_the_user_named() {
     if !is_root() {
         return;
     }
@@ -149,7 +149,7 @@ fn a_spool_folder_that_is_for_root_alone_is_refused_with_the_user_who_needs_it()
 }
 
 #[test]
-fn the_rights_that_the_published_unit_leaves_to_root_are_enough_to_start_and_to_reload() {
+fn the_published_unit_leaves_root_enough_rights_to_start_and_reload() {
     if !is_root() {
         return;
     }

@@ -180,7 +180,7 @@ impl Stream {
 }
 
 #[test]
-fn a_way_that_is_lost_and_comes_back_costs_no_byte_and_new_connections_hear_at_once() {
+fn a_route_that_is_lost_and_comes_back_costs_no_byte() {
     let Some(place) = Place::new("back") else { return };
     let proxy = place.proxy("");
     let route = "route add 10.85.0.0/24 via 10.84.0.2";
@@ -219,7 +219,7 @@ fn socks(place: &Place, proxy: &Proxy) -> u8 {
 }
 
 #[test]
-fn a_side_that_times_out_ends_the_other_with_a_reset_and_the_log_says_which_and_why() {
+fn a_side_that_times_out_resets_the_other_and_the_log_says_why() {
     let Some(place) = Place::new("gone") else { return };
     let mut proxy = place.proxy("[remote]\nuser_timeout = \"1s\"\n[local]\nuser_timeout = \"1500ms\"\n");
     // The other end of the link: packets are lost, and no route or interface here is other than before.

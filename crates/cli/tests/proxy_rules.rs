@@ -244,7 +244,7 @@ fn only_the_ports_interfaces_and_networks_that_were_named_are_diverted() {
 }
 
 #[test]
-fn what_is_applied_is_applied_once_and_removed_whole() {
+fn rules_are_applied_once_and_removed_whole() {
     let Some(path) = Path::new("whole") else { return };
     let before = path.traces();
     path.rules("remove");

@@ -132,7 +132,7 @@ fn activated(path: &Path, socket: &TcpListener) -> Process {
 }
 
 #[test]
-fn a_socket_that_is_passed_is_served_with_those_who_came_before_the_process() {
+fn a_passed_socket_is_served_with_the_clients_that_wait_at_it() {
     let passed = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = Server::new();
     let (_folder, path) = file(&passed.local_addr().unwrap().to_string(), server.address(), "");
@@ -157,7 +157,7 @@ fn a_socket_that_the_file_knows_nothing_of_is_refused() {
 }
 
 #[test]
-fn a_new_process_takes_over_and_nobody_is_refused_and_what_is_under_way_finishes() {
+fn a_new_process_takes_over_without_refusing_or_breaking_anybody() {
     // Answers each connection with what it sent, until its end.
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = server.local_addr().unwrap();

@@ -63,7 +63,7 @@ fn told(version: &str, to: [u8; 4], port: u16) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_proxy_header_says_that_the_client_connected_to_is_passed_on_by_a_way_that_the_client_does_not_know_of() {
+fn the_address_in_a_proxy_header_is_passed_on_where_the_client_is_mute() {
     let fields = "proxy_protocol = \"accept\"\nproxy_senders = [\"127.0.0.1\"]\nclients = [\"192.0.2.0/24\"]\n";
     let proxy = Proxy::start_edited(|text| {
         text.replace("way = \"forward\"\n", &format!("way = \"forward\"\n{fields}send_proxy = \"v1\"\n"))
@@ -75,7 +75,7 @@ fn what_a_proxy_header_says_that_the_client_connected_to_is_passed_on_by_a_way_t
 }
 
 #[test]
-fn the_address_of_a_name_that_is_not_allowed_is_for_the_log_and_not_for_the_client() {
+fn the_address_of_a_denied_name_is_for_the_log_and_not_the_client() {
     let mut proxy = Proxy::start_edited(|text| {
         format!("log = \"connections\"\n{}", text.replace("allow = [\"127.0.0.0/8\", \"::1\"]", ""))
     });
@@ -119,7 +119,7 @@ fn heads_of_requests_take_memory_of_all_and_wait_when_there_is_none() {
 }
 
 #[test]
-fn while_tcp_has_too_much_of_the_kernel_s_memory_buffers_are_small_and_every_byte_arrives() {
+fn short_of_kernel_memory_buffers_are_small_and_every_byte_arrives() {
     let mut proxy = Proxy::start(&format!("{ADMIN}[limits]\nsocket_memory = \"1B\"\n"));
     let address = admin(&mut proxy);
     let (mut server, mut client) = server_and_client(&proxy, Tongue::Connect);
@@ -146,7 +146,7 @@ fn while_tcp_has_too_much_of_the_kernel_s_memory_buffers_are_small_and_every_byt
 }
 
 #[test]
-fn buffers_that_may_take_too_much_of_the_kernel_s_memory_are_told_of_at_the_start() {
+fn buffers_that_may_take_too_much_memory_are_warned_of_at_the_start() {
     let mut proxy = Proxy::start("[local]\nsend_buffer = \"1MB\"\n[limits]\nsocket_memory = \"100MB\"\n");
     proxy.says("may take 16384000000 bytes of the kernel's memory, and socket_memory is 100000000");
 }

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_and_what_follows_one_is_told() {
+    fn a_broken_message_and_excess_bytes_are_reported() {
         for text in [
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n",
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_a_proxy_passes_on_rightly_has_no_fault_and_each_mistake_has_its_own() {
+    fn each_mistake_in_a_head_is_a_fault_of_its_own() {
         let length = Framing::Length(3);
         let dialogue = Dialogue { method: "POST", request: length, answer: length, fields: 3, has_hop: true };
         let right = "POST /conform/7/0 HTTP/1.1\r\nHost: 127.0.0.1:80\r\nX-Conform-0: 0\r\nX-Conform-1: 1 vvvvvvv\r\n\

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_repeated_swapped_strange_and_changed_bytes_are_told_apart_and_placed() {
+    fn lost_repeated_swapped_strange_and_changed_bytes_are_told_apart() {
         assert_eq!(
             difference(&[bytes(0, 50), bytes(60, 100)]),
             Some(Difference::Missing { at: 50, bytes: 10 }),

@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_stated_is_that_of_the_body_unless_a_reset_cuts_it_off() {
+    fn a_stated_length_is_the_body_s_unless_a_reset_cuts_it_off() {
         for seed in 0..2_000 {
             for connection in plans(seed).into_iter().flat_map(|plan| plan.connections) {
                 let Some(dialogue) = connection.dialogue else { continue };

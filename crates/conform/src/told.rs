@@ -124,7 +124,7 @@ mod tests {
     use crate::introduction::{Introduction, binary, line};
 
     #[test]
-    fn the_text_is_that_of_the_specification_and_both_forms_are_read_as_they_are_written() {
+    fn both_forms_of_the_header_are_read_as_they_are_written() {
         let ends = [("192.168.0.1:56324", "192.168.0.11:443"), ("[2001:db8::1]:1", "[2001:db8::2]:65535")];
         let [(from, to), _] = ends.map(|(from, to)| (from.parse().unwrap(), to.parse().unwrap()));
         assert_eq!(line(from, to), b"PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn introductions_of_many_seeds_name_whom_they_say_and_are_cut_within_themselves() {
+    fn introductions_name_their_client_and_are_cut_within_themselves() {
         for seed in 0..500 {
             for version in [HeaderVersion::V1, HeaderVersion::V2] {
                 let introduction = Introduction::new(seed, 0, version, true);

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_arrive_under_their_names_and_the_giver_hears_that_they_are_served() {
+    fn sockets_arrive_under_their_names_and_the_giver_hears_of_it() {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("sock");
         let door = open(&path).unwrap();

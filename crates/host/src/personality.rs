@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_cannot_be_of_1996_is_said() {
+    fn options_of_1996_that_the_kernel_cannot_have_are_reported() {
         let (settings, unmapped) = map(&Personality::bsd_reno_1996());
         let options: Vec<&str> = unmapped.iter().map(|unmapped| unmapped.option).collect();
         for expected in ["recovery", "era", "rto_tick", "rto_initial", "limited_transmit", "abc_limit_segments"] {
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_kernel_s_routes_say_the_smallest_time_out_and_its_constants_need_no_saying() {
+    fn on_an_older_kernel_the_smallest_time_out_is_said_by_routes() {
         let mut personality = Personality::linux();
         let is_old = |name: &str| !name.starts_with("net.ipv4.tcp_rto_");
         let (settings, unmapped) = within(map(&personality).0, &is_old, &|_| false);
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_kernel_has_no_option_for_is_said() {
+    fn an_option_that_an_older_kernel_lacks_is_reported() {
         let mut personality = Personality::linux();
         personality.rto.max = Duration::from_secs(64);
         personality.delayed_ack.timeout = Duration::from_millis(20);
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_the_kernel_lacks_is_said_and_another_takes_its_place() {
+    fn a_controller_that_the_kernel_lacks_is_replaced_and_reported() {
         let lacks = [Algorithm::Fast, Algorithm::Vegas, Algorithm::Bbr]
             .into_iter()
             .filter(|wanted| !socket::kernel_has(*wanted));

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_flight_is_neither_acknowledged_nor_lost() {
+    fn segments_in_flight_are_neither_acknowledged_nor_lost() {
         let mut bytes = [0_u8; 248];
         for (at, value) in [(16, 1_000_u32), (24, 10), (28, 3), (32, 2), (36, 1)] {
             bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());

@@ -149,7 +149,7 @@ fn all_namespaces_are_the_own_one_first_and_each_once() {
 }
 
 #[test]
-fn who_looks_into_a_namespace_with_one_thread_is_none_of_its_processes() {
+fn a_visitor_with_one_thread_is_none_of_a_namespace_s_processes() {
     if !is_root() {
         return;
     }

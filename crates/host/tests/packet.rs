@@ -115,7 +115,7 @@ fn frames_cross_between_interfaces_and_links_count_the_packets_in_them() {
 }
 
 #[test]
-fn an_interface_that_goes_down_and_up_carries_on_and_one_that_is_removed_ends_the_run() {
+fn only_an_interface_that_is_removed_ends_the_run() {
     if !is_possible() {
         return;
     }

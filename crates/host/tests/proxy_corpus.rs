@@ -76,7 +76,7 @@ fn mutate(target: &str, seed: u64, holds: fn(&[u8])) {
 const CASES: u32 = 20_000;
 
 #[test]
-fn what_is_made_from_the_corpus_by_chance_is_read_as_it_must_be() {
+fn random_changes_of_the_corpus_are_read_as_they_must_be() {
     mutate("proxy_http", 1, proxy::http);
     mutate("proxy_socks5", 1, proxy::socks5);
     mutate("proxy_protocol", 1, proxy::proxy_protocol);

@@ -140,7 +140,7 @@ fn a_name_that_no_interface_can_have_is_refused_with_the_name() {
 }
 
 #[test]
-fn packets_cross_between_namespaces_with_their_bytes_and_the_path_s_delay() {
+fn packets_cross_between_namespaces_whole_and_with_the_path_s_delay() {
     if !is_root() {
         return;
     }

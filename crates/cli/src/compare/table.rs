@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_delivered_nothing_is_shown_with_a_dash_and_judged_by_nobody() {
+    fn a_flow_that_delivered_nothing_is_a_dash_and_is_not_judged() {
         let (points, rows) = compared([1e6, 1e6, 2e6, 2e6], [0.0, 0.0, 1e6, 1e6]);
         let (headings, shown) = shown(&points, &rows);
         assert_eq!(headings[..5], ["links.l.delay", "flow", "goodput [Mbit/s]: Linux", "sim", "%"]);

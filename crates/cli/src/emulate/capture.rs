@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_told_with_the_packets_that_are_missing_and_the_other_record_goes_on() {
+    fn a_full_disk_tells_the_missing_packets_and_spares_the_other_record() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("whole");
         let file = File::create_new(&path).expect("a file");

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_two_ends_of_a_path_is_refused_with_the_reason() {
+    fn ends_that_are_no_two_ends_of_a_path_are_refused_with_the_reason() {
         let wrong = |named| resolve(NETWORK, named).expect_err("no path");
         assert_eq!(
             wrong([None, None]),

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_proxy_calls_local_is_the_side_of_who_connects() {
+    fn the_proxy_s_local_side_is_that_of_the_connecting_end() {
         let line = json!({
             "destination": "10.77.0.1:5001", "up_bytes": 300, "down_bytes": 3_000_000,
             "local_retransmits": 40, "remote_retransmits": 2, "end": "closed",

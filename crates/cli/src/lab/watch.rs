@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_sends_beyond_the_flow_s_bytes_ends_it_no_later() {
+    fn bytes_beyond_the_flow_s_own_do_not_delay_its_end() {
         let mut seen = Seen { enough: 1_500, ..connected() };
         for part in 0..3 {
             let at = 10 * (1 + u64::from(part));
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selective_acknowledgement_tells_the_round_trip_and_the_later_cumulative_one_does_not() {
+    fn the_selective_acknowledgement_that_comes_first_tells_the_round_trip() {
         let mut seen = connected();
         for part in 0..3 {
             seen.packet(ms(10), Where::Leaving, &data(part * 1_000, 1_000), 1_040);

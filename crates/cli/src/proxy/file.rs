@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_as_documented() {
+    fn a_file_without_an_option_has_the_documented_default() {
         let config = parsed(SMALLEST).unwrap();
         assert_eq!(config, Config::new(vec![Listener::new("127.0.0.1:3128".parse().unwrap(), Way::Http)]));
     }

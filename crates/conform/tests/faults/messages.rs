@@ -53,7 +53,7 @@ fn requests_that_arrive_changed_are_found() {
 }
 
 #[test]
-fn headers_that_are_dropped_forged_doubled_or_taken_whatever_they_say_are_found() {
+fn headers_dropped_forged_doubled_or_taken_unread_are_found() {
     for (flaw, behaviour, fault) in [
         (Flaw::DropsTheHeader, "to-server", "client-not-told"),
         (Flaw::NamesItself, "to-client", "client-wrong"),

@@ -37,7 +37,7 @@ fn a_reset_that_becomes_an_end_is_found_wherever_it_starts() {
 }
 
 #[test]
-fn ends_that_take_the_other_direction_along_or_are_never_passed_are_found() {
+fn ends_that_close_both_directions_or_are_never_passed_are_found() {
     let behaviours = ["half-close-client", "half-close-server", "late-end"];
     let matrix = Proxy::start(Tongue::Bare, Flaw::ClosesBothOnHalfClose).matrix(&behaviours, 15);
     for behaviour in behaviours {

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_stays_so_and_only_leaves_nothing_else() {
+    fn a_denied_place_stays_denied_and_only_leaves_nothing_else() {
         let some = Destinations {
             deny: rules(&["10.0.0.0/8:1-1023", "[2001:db8::/32]"]),
             allow: rules(&["10.0.0.0/8"]),
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_stays_so_behind_a_gateway_and_in_a_rule_in_ipv6_clothes() {
+    fn a_denied_address_stays_denied_in_any_ipv6_form() {
         for text in ["10.0.0.0/8", "::ffff:10.0.0.0/104", "[::ffff:10.0.0.0/104]:80"] {
             let some = Destinations { deny: rules(&[text]), ..Destinations::default() };
             for address in ["10.1.2.3", "[::ffff:10.1.2.3]", "[64:ff9b::10.1.2.3]", "[2002:a01:203::1]"] {

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_cut_and_left_to_the_kernel_again_but_for_those_of_a_size_that_was_asked_for() {
+    fn only_buffers_of_no_asked_size_are_cut_and_later_released() {
         use std::os::fd::AsRawFd;
         let listening = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         listening.set_tcp_mss(1_000).unwrap();

@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_until_the_end_is_kept_and_named_at_each_reload() {
+    fn a_reload_keeps_and_names_the_fields_that_hold_until_the_end() {
         let listener = Listener::new("127.0.0.1:3128".parse().unwrap(), Way::Http);
         let mut first = Config::new(vec![listener]);
         first.handover = Some("one.sock".into());

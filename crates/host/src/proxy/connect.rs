@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_does_not_answer_holds_up_no_connection_that_another_one_takes() {
+    async fn an_address_without_an_answer_does_not_hold_up_the_others() {
         // Nobody accepts, and there is room for nobody: the kernel leaves whoever comes then without an answer.
         let silent = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         silent.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_a_name_does_not_learn_its_address() {
+    fn a_client_that_is_refused_a_name_does_not_learn_its_address() {
         let denied = |to: &str| {
             let to = Destination::read(to.as_bytes()).unwrap();
             Failure::denied(&to, "10.1.2.3:80".parse().unwrap(), &Denied::Special("an address of this machine"))

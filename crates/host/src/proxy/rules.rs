@@ -338,7 +338,7 @@ table inet headend {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_what_can() {
+    fn rules_that_cannot_be_are_refused_with_what_can() {
         let wrong = [
             (DiversionRules { listeners: Vec::new(), ..rules() }, "no listener"),
             (DiversionRules { listeners: vec!["127.0.0.1:0".parse().unwrap()], ..rules() }, "the port"),

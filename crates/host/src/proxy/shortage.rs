@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_all_connections_are_half_of_the_bound_and_never_too_small_for_a_few_segments() {
+    fn the_shares_of_all_connections_are_half_of_the_bound() {
         assert_eq!(share(800_000_000, 1_000) * 4 * 1_000, 400_000_000);
         assert_eq!(share(800_000_000, 0), 100_000_000);
         assert_eq!(share(1, 1_000_000), BUFFER_BYTES_MIN);

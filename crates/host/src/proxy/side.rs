@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_made_of_each_option_is_read_back() {
+    fn each_option_is_read_back_as_the_kernel_has_it() {
         let side = SideOptions {
             congestion_control: Some("reno".to_owned()),
             mss: Some(Bytes::new(1_000)),
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sockets_that_listen_on_were_told_stays_unless_they_are_told_another() {
+    fn options_of_listening_sockets_stay_until_another_value_is_given() {
         let before = SideOptions {
             congestion_control: Some("reno".to_owned()),
             mss: Some(Bytes::new(700)),

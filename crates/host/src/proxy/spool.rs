@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_and_leaves_neither_a_name_nor_its_place() {
+    fn written_bytes_are_read_and_leave_neither_name_nor_place() {
         use std::os::unix::fs::MetadataExt;
         let place = tempfile::TempDir::new().unwrap();
         let folder = SpoolFolder::open(place.path()).unwrap();

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_goes_to_the_node_that_has_its_address_and_a_stray_goes_nowhere() {
+    fn a_packet_goes_to_the_node_with_its_address_and_a_stray_nowhere() {
         let v4 = Ipv4Addr::new(10, 0, 2, 1);
         let v6 = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 7);
         let addresses = Arc::new(Addresses::from([(v4.into(), 2), (v6.into(), 7)]));

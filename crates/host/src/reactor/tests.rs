@@ -196,7 +196,7 @@ fn buffers_of_delivered_dropped_and_lost_packets_are_used_again() {
 }
 
 #[test]
-fn without_a_buffer_nothing_is_read_until_one_is_free_and_the_result_is_marked() {
+fn without_a_free_buffer_nothing_is_read_and_the_result_is_marked() {
     let coming = (0..4).map(|n| (0, 0, vec![n; 1_000]));
     let mut script = Script::new(coming);
     let limits = Limits { buffers_max: 2, ..limits() };
@@ -248,7 +248,7 @@ fn with_pauses(gap_ms: u64, limits: Limits) -> Report {
 }
 
 #[test]
-fn pauses_of_the_machine_mark_the_result_though_what_was_read_leaves_on_time() {
+fn pauses_mark_the_result_though_packets_read_leave_on_time() {
     for gap_ms in [1, 10, 40] {
         let report = with_pauses(gap_ms, limits());
         // 16% of the time stood still, and what came in it waited to be read.
@@ -259,13 +259,13 @@ fn pauses_of_the_machine_mark_the_result_though_what_was_read_leaves_on_time() {
 }
 
 #[test]
-fn what_is_late_depends_on_the_delay_of_the_path() {
+fn the_lateness_that_counts_depends_on_the_path_s_delay() {
     // A twentieth of 2 s is more than any pause.
     assert!(with_pauses(10, Limits::new(1_500, Duration::from_secs(2))).strain.is_none());
 }
 
 #[test]
-fn what_the_device_says_of_a_packet_s_wait_is_believed_up_to_what_can_be() {
+fn a_device_s_word_on_a_packet_s_wait_is_believed_within_reason() {
     let late = |waited_ms: u64| {
         let mut script = Script::new([(300, 0, vec![1; 1_000])]);
         script.late = Duration::from_millis(5);

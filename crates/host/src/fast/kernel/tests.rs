@@ -21,7 +21,7 @@ fn is_there(name: &str) -> bool {
 }
 
 #[test]
-fn a_controller_is_there_as_long_as_what_holds_it_whether_that_is_a_link_or_a_map() {
+fn a_controller_lives_as_long_as_the_link_or_map_that_holds_it() {
     if !can_load() {
         return;
     }
@@ -34,7 +34,7 @@ fn a_controller_is_there_as_long_as_what_holds_it_whether_that_is_a_link_or_a_ma
 }
 
 #[test]
-fn what_is_kept_is_found_changed_and_removed_whether_a_link_or_a_map_holds_it() {
+fn a_pinned_link_or_map_is_found_changed_and_removed() {
     if !can_load() {
         return;
     }

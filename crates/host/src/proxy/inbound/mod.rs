@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_with_a_port_is_refused() {
+    fn a_text_that_is_no_host_with_a_port_is_refused() {
         for text in [
             "example.org",
             "example.org:",

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_every_prefix_needs_more() {
+    fn a_written_header_is_read_and_every_prefix_needs_more() {
         for told in [
             connection("192.0.2.1:56324", "198.51.100.7:443"),
             connection("[2001:db8::1]:1", "[2001:db8::2]:65535"),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_refused() {
+    fn a_beginning_that_is_no_header_is_refused() {
         let too_long = [b"PROXY TCP4 ".as_slice(), &[b'1'; 120]].concat();
         let binary = |after: &[u8]| [SIGNATURE.as_slice(), after].concat();
         for bytes in [

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_served_is_answered_with_its_code() {
+    fn an_unserved_request_is_answered_with_its_code() {
         for (message, code) in [
             (vec![5, 2, 0, 1, 1, 2, 3, 4, 0, 80], Code::CommandNotSupported),
             (vec![5, 3, 0, 1, 1, 2, 3, 4, 0, 80], Code::CommandNotSupported),

@@ -33,7 +33,7 @@ fn every_prefix_of_a_head_needs_more() {
 }
 
 #[test]
-fn an_absolute_target_goes_on_in_origin_form_without_what_concerns_this_connection_alone() {
+fn an_absolute_target_goes_on_in_origin_form_without_hop_fields() {
     let read = request(
         "GET http://example.org:8080/a?b=c HTTP/1.1\r\nHost: other.example\r\nAccept: */*\r\nX-Hop: 1\r\n\
          Proxy-Authorization: Basic dXNlcjpwYTpzcw==\r\nConnection: keep-alive, X-Hop\r\nTE: trailers\r\n\r\n",
@@ -85,7 +85,7 @@ fn a_body_s_end_is_told_in_one_way_or_the_request_refused() {
 }
 
 #[test]
-fn a_request_that_cannot_be_served_is_answered_with_its_status_and_the_reason() {
+fn a_request_that_cannot_be_served_is_answered_with_status_and_reason() {
     for (text, status, why) in [
         ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", Status::BadRequest, "this is a proxy"),
         ("GET https://a/ HTTP/1.1\r\n\r\n", Status::NotImplemented, "use CONNECT"),
