@@ -58,6 +58,8 @@
 //! assert_eq!(Wall::ALL[0].name, "doors");
 //! ```
 
+use std::sync::Arc;
+
 use crate::time::Duration;
 use crate::units::{Bytes, Capacity, Chance, Rate};
 
@@ -160,6 +162,8 @@ pub enum Kind {
     Capacity,
     /// Different packet numbers from 1.
     Numbers,
+    /// The name of a recording of a link.
+    Recording,
 }
 
 /// The value of a field.
@@ -185,6 +189,8 @@ pub enum Value {
     Capacity(Capacity),
     /// Packet numbers, ascending.
     Numbers(Vec<u64>),
+    /// What was recorded: the times, ascending, at which the link could deliver a packet, of which the last is not zero.
+    Recording(Arc<[Duration]>),
     /// Several values of one kind.
     List(Vec<Value>),
 }
@@ -204,31 +210,38 @@ pub struct Mistake {
 
 /// Makes a family of parts: an enum with a variant for each, the list `ALL` of their descriptions, `read` by name, and the
 /// methods named at the end, each of which calls the method of the same name of the part at hand. The
-/// [module](crate::part) has an example.
+/// [module](crate::part) has an example. Parts after an `and` have no name: scenario files write them in a way of their own,
+/// and they are no [`Part`](crate::part::Part).
 #[macro_export]
 #[doc(hidden)]
 macro_rules! part_registry {
     (
         $(#[$meta:meta])*
-        $vis:vis enum $Family:ident $variants:tt
+        $vis:vis enum $Family:ident $named:tt and $unnamed:tt
 
         $(
             $(#[$method_meta:meta])*
             fn $method:ident(&self $(, $arg:ident: $Arg:ty)*) -> $Out:ty;
         )*
     ) => {
-        $crate::part::registry!(@family [$(#[$meta])*] [$vis] $Family $variants);
+        $crate::part::registry!(@family [$(#[$meta])*] [$vis] $Family $named $unnamed);
 
         impl $Family {
             $(
                 $(#[$method_meta])*
                 pub fn $method(&self $(, $arg: $Arg)*) -> $Out {
-                    $crate::part::registry!(@call self, $Family, $variants, $method, ($($arg),*))
+                    $crate::part::registry!(@call self, $Family, $named, $unnamed, $method, ($($arg),*))
                 }
             )*
         }
     };
-    (@family [$($meta:tt)*] [$vis:vis] $Family:ident { $($Variant:ident($Parameters:ty),)+ }) => {
+    ($(#[$meta:meta])* $vis:vis enum $Family:ident $named:tt $($methods:tt)*) => {
+        $crate::part::registry!($(#[$meta])* $vis enum $Family $named and {} $($methods)*);
+    };
+    (
+        @family [$($meta:tt)*] [$vis:vis] $Family:ident
+        { $($Variant:ident($Parameters:ty),)+ } { $($Unnamed:ident($UnnamedParameters:ty),)* }
+    ) => {
         $($meta)*
         #[derive(Clone, Debug, PartialEq, Eq)]
         $vis enum $Family {
@@ -236,6 +249,10 @@ macro_rules! part_registry {
                 #[doc = concat!("See `", stringify!($Parameters), "`.")]
                 $Variant($Parameters),
             )+
+            $(
+                #[doc = concat!("See `", stringify!($UnnamedParameters), "`.")]
+                $Unnamed($UnnamedParameters),
+            )*
         }
 
         impl $Family {
@@ -265,10 +282,22 @@ macro_rules! part_registry {
                 }
             }
         )+
+        $(
+            impl From<$UnnamedParameters> for $Family {
+                fn from(parameters: $UnnamedParameters) -> $Family {
+                    $Family::$Unnamed(parameters)
+                }
+            }
+        )*
     };
-    (@call $self:ident, $Family:ident, { $($Variant:ident($Parameters:ty),)+ }, $method:ident, $args:tt) => {
+    (
+        @call $self:ident, $Family:ident,
+        { $($Variant:ident($Parameters:ty),)+ }, { $($Unnamed:ident($UnnamedParameters:ty),)* },
+        $method:ident, $args:tt
+    ) => {
         match $self {
             $($Family::$Variant(parameters) => parameters.$method $args,)+
+            $($Family::$Unnamed(parameters) => parameters.$method $args,)*
         }
     };
 }
@@ -306,9 +335,7 @@ impl Values {
 
     /// What the value of a field stands for that takes the [`names`] of `choices`.
     pub fn choice<T: Copy>(&self, field: &str, choices: &[(&str, T)]) -> T {
-        let text = self.text(field);
-        let chosen = choices.iter().find(|(name, _)| *name == text);
-        chosen.unwrap_or_else(|| panic!("{field} was checked against its choices, and is \"{text}\"")).1
+        self.value(field).choice(choices)
     }
 
     /// The value of a field that takes a flag.
@@ -356,6 +383,14 @@ impl Values {
         self.value(field).capacity()
     }
 
+    /// The value of a field that takes a recording.
+    pub fn recording(&self, field: &str) -> Arc<[Duration]> {
+        match self.value(field) {
+            Value::Recording(times) => times.clone(),
+            other => panic!("the part says that {field} is a recording, not {other:?}"),
+        }
+    }
+
     /// The value of a field that takes packet numbers, ascending.
     pub fn numbers(&self, field: &str) -> Vec<u64> {
         self.value(field).clone().numbers()
@@ -370,6 +405,12 @@ impl Value {
             Value::Text(text) => text,
             other => panic!("the field is said to be text, not {other:?}"),
         }
+    }
+
+    /// What the text stands for, which is one of the [`names`] of `choices`.
+    pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> T {
+        let chosen = choices.iter().find(|(name, _)| matches!(self, Value::Text(text) if text == name));
+        chosen.unwrap_or_else(|| panic!("the field is said to be one of some names, not {self:?}")).1
     }
 
     /// Whether the flag is set.

@@ -8,7 +8,7 @@ mod part;
 
 pub use circuit::CIRCUIT;
 pub use flow::{FLOW, SOCKET};
-pub use link::{BACK, CHANNEL, DOCSIS_CHANNEL, LINK, MODEM};
+pub use link::{ACCESS, BACK, BITS_PER_SYMBOL, CHANNEL, COMPRESSIONS, DOCSIS_CHANNEL, LINK, MODEM};
 pub use medium::{LOSS, QUEUE, RATE};
 
 pub use headend_engine::part::{Absent, RATE_BPS, SIZE_BYTES_MAX};
@@ -24,6 +24,19 @@ pub struct Shape {
     pub tag: Option<&'static str>,
     /// The fields.
     pub fields: fn() -> &'static [Field],
+}
+
+/// What a field takes that can be any part of a family.
+#[derive(Debug)]
+pub struct Family {
+    /// The table that names a part; its tag is the name.
+    pub shape: Shape,
+    /// What a value may be that stands for the simplest part.
+    pub plain: Kind,
+    /// What a list of times and such values is called in messages, with an example; `None` if there can be none.
+    pub steps: Option<&'static str>,
+    /// An example of the table.
+    pub table: &'static str,
 }
 
 /// One field of a table.
@@ -94,16 +107,14 @@ pub enum Kind {
     Pair,
     /// How much may wait.
     Capacity,
-    /// Which packets are lost: a probability, one that changes, or a table.
-    Loss,
-    /// How much may wait, or a table that says what is dropped before.
-    Discipline,
-    /// How fast a link serves: a rate, one that changes, or a table.
-    Service,
+    /// A part of a family: a plain value, one that changes, or a table that names the part.
+    Part(&'static Family),
     /// A list of one value of a kind, or more.
     List(&'static Kind),
     /// Packet numbers from 1.
     Numbers,
+    /// The name of a recording of a link.
+    Recording,
     /// A table.
     Table(&'static Shape),
     /// Tables of one shape, each under a name of the author's choice.
@@ -133,7 +144,6 @@ const HOUR_NS: u64 = 3_600 * SECOND_NS;
 const DURATION_NS_MAX: u64 = 1_000 * HOUR_NS;
 
 const DELAY: Kind = Kind::Span { min: 0, max: HOUR_NS };
-const CHANCE: Kind = Kind::Chance;
 /// When a step of a rate or loss begins.
 pub(super) const STEP_TIME: Kind = Kind::Span { min: 0, max: DURATION_NS_MAX };
 
@@ -254,11 +264,11 @@ pub static ALL: &[(&str, &Shape)] = &[
     ("down and up", &CHANNEL),
     ("channel", &DOCSIS_CHANNEL),
     ("modem", &MODEM),
-    ("loss", &LOSS),
-    ("rate", &RATE),
+    ("loss", &LOSS.shape),
+    ("rate", &RATE.shape),
     ("flows", &FLOW),
     ("socket", &SOCKET),
-    ("queue", &QUEUE),
+    ("queue", &QUEUE.shape),
     ("circuits", &CIRCUIT),
 ];
 
@@ -278,6 +288,7 @@ impl From<headend_engine::part::Kind> for Kind {
             Plain::Choice(names) => Kind::Choice(names),
             Plain::Capacity => Kind::Capacity,
             Plain::Numbers => Kind::Numbers,
+            Plain::Recording => Kind::Recording,
         }
     }
 }

@@ -26,7 +26,7 @@ pub use document::{Document, FILE_BYTES_MAX};
 pub use error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
 pub use model::{
     Cable, Channel, Circuit, Direction, Docsis, DocsisChannel, Flow, FlowKind, HeaderCompression, Implementation, Link,
-    LinkKind, LossSpec, Media, Node, NodeKind, Over, Proxy, RateSpec, Socket, Stale, Tcp, TunnelDrops,
+    LinkKind, Media, Node, NodeKind, Over, Proxy, Socket, Stale, Tcp, TunnelDrops,
 };
 
 /// A network and a workload, every name resolved and every value checked.

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use headend_engine::cable::docsis;
 use headend_engine::circuit::carried::Method;
+use headend_engine::link::loss::LossModel;
 use headend_engine::link::queue::Discipline;
+use headend_engine::link::service::RateModel;
 use headend_engine::relay::RelayModel;
 use headend_engine::tcp::personality::Personality;
-use headend_engine::time::{Duration, Time};
-use headend_engine::units::{Bytes, Capacity, Chance, Rate};
+use headend_engine::time::Duration;
+use headend_engine::units::{Bytes, Capacity, Rate};
 
 /// A place where links end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +110,7 @@ pub enum DocsisChannel {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Direction {
     /// How fast packets are served.
-    pub rate: RateSpec,
+    pub rate: RateModel,
     /// Each packet's service takes longer by a random time, uniform in `0..=processing`.
     pub processing: Duration,
     /// Propagation, one way.
@@ -116,7 +118,7 @@ pub struct Direction {
     /// Where packets wait; the one in service is not counted.
     pub queue: Discipline,
     /// What the medium destroys.
-    pub loss: LossSpec,
+    pub loss: LossModel,
     /// What headers of control TCPs become on it.
     pub header_compression: HeaderCompression,
     /// How many copies follow each of them on it.
@@ -158,18 +160,7 @@ pub struct Channel {
     /// Where packets wait before the channel; the one in service is not counted.
     pub queue: Capacity,
     /// What the medium destroys.
-    pub loss: LossSpec,
-}
-
-/// How fast a link serves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RateSpec {
-    /// Always as fast.
-    Constant(Rate),
-    /// At each rate from its time on; the first from the start.
-    Steps(Arc<[(Time, Rate)]>),
-    /// As was recorded: 1500 bytes at each of these times, from the start again after the last.
-    Recorded(Arc<[Duration]>),
+    pub loss: LossModel,
 }
 
 /// A circuit of TCP decoupling between two routers.
@@ -246,32 +237,6 @@ pub enum TunnelDrops {
         /// The longest round trip of users.
         user_rtt: Duration,
     },
-}
-
-/// Which packets the medium destroys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LossSpec {
-    /// None.
-    None,
-    /// Each with the same chance.
-    Bernoulli(Chance),
-    /// A packet survives if each of its bits does.
-    Bit(Chance),
-    /// In bursts: a good and a bad state, a step of the chain for each packet.
-    GilbertElliott {
-        /// Chance of leaving the good state.
-        good_to_bad: Chance,
-        /// Chance of leaving the bad state.
-        bad_to_good: Chance,
-        /// Chance of loss in the good state.
-        loss_good: Chance,
-        /// Chance of loss in the bad state.
-        loss_bad: Chance,
-    },
-    /// Each with the same chance, which changes: each from its time on, the first from the start.
-    Steps(Arc<[(Time, Chance)]>),
-    /// The packets with these numbers, counted from 1 as they pass; ascending, none twice.
-    List(Vec<u64>),
 }
 
 /// Transfers of one kind between two hosts.

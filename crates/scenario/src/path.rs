@@ -75,8 +75,7 @@ impl Walk<'_> {
         let inner = match field.kind {
             Kind::Table(shape) => shape,
             Kind::Named(shape) => return self.named(depth + 1, shape, table.get_or_insert(name, || self.empty())),
-            Kind::Loss => &fields::LOSS,
-            Kind::Discipline => &fields::QUEUE,
+            Kind::Part(family) => &family.shape,
             _ => {
                 let text = format!("has no fields; it takes {}", field.kind.expected());
                 return self.wrong(depth, Problem::Contradiction(text));

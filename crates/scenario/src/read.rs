@@ -4,7 +4,6 @@ mod circuit;
 mod docsis;
 mod media;
 mod medium;
-mod queue;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -18,13 +17,12 @@ use super::document::{Data, Document, Table, Value};
 use super::error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
 use super::fields::{self, Absent, FLOWS_MAX, Field, Kind, NAME_BYTES_MAX, NODES_MAX, Shape};
 use super::model::{Cable, Channel, Direction, Flow, FlowKind, Link, LinkKind, Node, NodeKind, Proxy, Tcp};
-use super::recording::Recordings;
+use super::recording::{Recordings, Wrong};
 use super::routes::Routes;
 use super::setting::Setting;
 use super::tcp;
 use super::{Scenario, Sweep};
-use medium::{compression, copies, loss, service};
-use queue::discipline;
+use medium::{compression, copies, discipline, loss, rate};
 
 /// Reads a document without its sweep.
 pub(super) fn scenario(document: &Document) -> Result<Scenario, Error> {
@@ -159,13 +157,18 @@ impl<'a> Section<'a> {
         &self,
         family: &[Description],
         read: fn(&str, &Values) -> Option<Result<P, part::Mistake>>,
+        recordings: &Recordings,
     ) -> Option<P> {
         let name = self.tag.as_deref()?;
         let fields = family.iter().find(|part| part.name == name).expect("a tag is one of the family's names").fields;
         let before = self.log.count();
-        let is_given = |field: &part::Field| self.has(field.name) || !matches!(field.absent, Absent::Follows(_));
-        let given = fields.iter().filter(|field| is_given(field));
-        let values = Values::new(given.map(|field| (field.name, self.setting(field.name))).collect());
+        let is_given = |field: &&part::Field| self.has(field.name) || !matches!(field.absent, Absent::Follows(_));
+        let value = |field: &part::Field| match field.kind {
+            part::Kind::Recording => self.recording(field.name, recordings),
+            _ => self.setting(field.name),
+        };
+        let given = fields.iter().filter(is_given).map(|field| (field.name, value(field)));
+        let values = Values::new(given.collect());
         if self.log.count() > before {
             return None;
         }
@@ -176,6 +179,22 @@ impl<'a> Section<'a> {
                 None
             }
         }
+    }
+
+    /// What the file holds that the field names.
+    fn recording(&self, name: &str, recordings: &Recordings) -> Setting {
+        let before = self.log.count();
+        let file = self.setting(name);
+        if self.log.count() > before {
+            return file;
+        }
+        recordings.read(&file.text()).map_or_else(
+            |Wrong { place, problem }| {
+                self.wrong(name, place.as_ref().unwrap_or(self.place_of(name)), problem);
+                self.field(name).kind.placeholder()
+            },
+            Setting::Recording,
+        )
     }
 
     fn missing(&self, name: &str) {
@@ -410,30 +429,34 @@ impl<'a> Reader<'a> {
         let kind = match section.tag.as_deref() {
             Some("docsis") => docsis::link(section, delay),
             Some("cable") => LinkKind::Cable(Cable {
-                down: channel(&section.table_under("down", &fields::CHANNEL)),
-                up: channel(&section.table_under("up", &fields::CHANNEL)),
+                down: channel(&section.table_under("down", &fields::CHANNEL), self.recordings),
+                up: channel(&section.table_under("up", &fields::CHANNEL), self.recordings),
                 delay,
                 modem_buffer: section.setting("modem_buffer").capacity(),
                 lan: section.setting("lan").rate(),
             }),
             _ => {
                 let there = Direction {
-                    rate: service(section, self.recordings),
+                    rate: rate(section, self.recordings),
                     processing: section.setting("processing").span(),
                     delay,
-                    queue: discipline(section),
-                    loss: loss(section),
+                    queue: discipline(section, self.recordings),
+                    loss: loss(section, self.recordings),
                     header_compression: compression(section.setting("header_compression")),
                     header_copies: copies(section.setting("header_copies")),
                 };
                 let differs = section.table_under("back", &fields::BACK);
                 let given = |field| differs.has(field).then(|| differs.setting(field));
                 let back = Direction {
-                    rate: if differs.has("rate") { service(&differs, self.recordings) } else { there.rate.clone() },
+                    rate: if differs.has("rate") { rate(&differs, self.recordings) } else { there.rate.clone() },
                     processing: given("processing").map_or(there.processing, |s| s.span()),
                     delay: given("delay").map_or(there.delay, |s| s.span()),
-                    queue: if differs.has("queue") { discipline(&differs) } else { there.queue.clone() },
-                    loss: if differs.has("loss") { loss(&differs) } else { there.loss.clone() },
+                    queue: if differs.has("queue") {
+                        discipline(&differs, self.recordings)
+                    } else {
+                        there.queue.clone()
+                    },
+                    loss: if differs.has("loss") { loss(&differs, self.recordings) } else { there.loss.clone() },
                     header_compression: given("header_compression").map_or(there.header_compression, compression),
                     header_copies: given("header_copies").map_or(there.header_copies, copies),
                 };
@@ -583,6 +606,7 @@ fn local_link(node: usize, section: &Section<'_>, links: &[Link]) -> usize {
     found.map_or(usize::MAX, |(index, _)| index)
 }
 
-fn channel(section: &Section<'_>) -> Channel {
-    Channel { rate: section.setting("rate").rate(), queue: section.setting("queue").capacity(), loss: loss(section) }
+fn channel(section: &Section<'_>, recordings: &Recordings) -> Channel {
+    let (rate, queue) = (section.setting("rate").rate(), section.setting("queue").capacity());
+    Channel { rate, queue, loss: loss(section, recordings) }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::fields::{Absent, Field, Kind, PERSONALITY, SIZE_BYTES_MAX, Shape};
+use super::fields::{Absent, Family, Field, Kind, PERSONALITY, SIZE_BYTES_MAX, Shape};
 use super::tcp;
 
 /// The fields of a shape as a Markdown table.
@@ -39,15 +39,16 @@ fn takes(kind: &Kind) -> String {
         Kind::Count { min, max } => format!("whole number, {min} to {max}"),
         Kind::CountOr { min, max, word } => format!("whole number, {min} to {max}, or `\"{word}\"`"),
         Kind::Choice(names) => format!("`\"{}\"`", names().join("\"`, `\"")),
-        Kind::Text => "text".into(),
+        Kind::Text | Kind::Recording => "text".into(),
         Kind::Personality => "name of a personality".into(),
         Kind::Node => "name of a host".into(),
         Kind::Pair => "two names of nodes, `[\"server\", \"pc\"]`".into(),
         Kind::Capacity => "`\"7 packets\"`, a size, or `\"unlimited\"`".into(),
-        Kind::Loss => "probability, [steps](#steps) of it, or a [loss](#loss) table".into(),
-        Kind::Discipline => "`\"7 packets\"`, a size, `\"unlimited\"`, or a [queue](#queue) table".into(),
+        Kind::Part(Family { shape, plain, steps, .. }) => {
+            let steps = if steps.is_some() { ", [steps](#steps) of it" } else { "" };
+            format!("{}{steps}, or a [{1}](#{1}) table", takes(plain), shape.name)
+        }
         Kind::List(of) => format!("list: {}", takes(of)),
-        Kind::Service => "rate, `\"25Mbit/s\"`, [steps](#steps) of it, or a [rate](#rate) table".into(),
         Kind::Numbers => "list of numbers, `[11, 14]`".into(),
         Kind::Table(shape) => format!("table: {}", shape.name),
         Kind::Named(shape) => format!("a table per {}", shape.name),
@@ -81,7 +82,10 @@ fn absent(field: &Field) -> String {
 }
 
 fn meaning(shape: &Shape, field: &Field) -> String {
+    // Where parts say different things of a field, its text names them already.
+    let is_named = |part: &&str| field.doc.starts_with(&format!("`{part}`: "));
     match (shape.tag, field.only) {
+        (Some(_), [first, ..]) if is_named(first) => field.doc.to_owned(),
         (Some(tag), [_, ..]) => format!("With `{tag} = \"{}\"`: {}", field.only.join("\"` or `\""), field.doc),
         _ => field.doc.to_owned(),
     }

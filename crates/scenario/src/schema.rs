@@ -55,7 +55,8 @@ fn object(shape: &'static Shape) -> Map<String, Value> {
 
 /// True if what the table requires must stand in it. Elsewhere a sweep may give the field instead.
 fn is_whole(shape: &Shape) -> bool {
-    [fields::ROOT.name, fields::LOSS.name, fields::RATE.name, fields::QUEUE.name].contains(&shape.name)
+    [fields::ROOT.name, fields::LOSS.shape.name, fields::RATE.shape.name, fields::QUEUE.shape.name]
+        .contains(&shape.name)
 }
 
 /// For each value of the tag, the fields that it forbids and those that it needs.
@@ -113,9 +114,8 @@ fn kind(of: &Kind) -> Value {
         let step = json!({ "type": "array", "prefixItems": [pattern(SPAN), value], "minItems": 2, "maxItems": 2 });
         json!({ "type": "array", "items": step, "minItems": 1 })
     };
-    let chance = || json!({ "anyOf": [pattern(CHANCE), { "type": "number", "minimum": 0, "maximum": 1 }] });
     match *of {
-        Kind::Text | Kind::Personality => json!({ "type": "string" }),
+        Kind::Text | Kind::Personality | Kind::Recording => json!({ "type": "string" }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Count { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Kind::CountOr { min, max, word } => {
@@ -125,17 +125,19 @@ fn kind(of: &Kind) -> Value {
         Kind::Size { .. } => pattern(SIZE),
         Kind::SizeOr(word) => json!({ "anyOf": [pattern(SIZE), { "const": word }] }),
         Kind::Span { .. } => pattern(SPAN),
-        Kind::Chance => chance(),
+        Kind::Chance => json!({ "anyOf": [pattern(CHANCE), { "type": "number", "minimum": 0, "maximum": 1 }] }),
         Kind::Choice(names) => json!({ "enum": names() }),
         Kind::Node => pattern(NAME),
         Kind::Pair => json!({ "type": "array", "items": pattern(NAME), "minItems": 2, "maxItems": 2 }),
         Kind::Capacity => pattern(QUEUE),
-        Kind::Loss => {
-            json!({ "anyOf": [pattern(CHANCE), chance()["anyOf"][1], steps(chance()), { "$ref": "#/$defs/loss" }] })
+        Kind::Part(family) => {
+            let plain = kind(&family.plain);
+            let mut any = plain["anyOf"].as_array().cloned().unwrap_or_else(|| vec![plain.clone()]);
+            any.extend(family.steps.map(|_| steps(plain)));
+            any.push(json!({ "$ref": format!("#/$defs/{}", family.shape.name) }));
+            json!({ "anyOf": any })
         }
-        Kind::Discipline => json!({ "anyOf": [pattern(QUEUE), { "$ref": "#/$defs/queue" }] }),
         Kind::List(of) => json!({ "type": "array", "items": kind(of), "minItems": 1 }),
-        Kind::Service => json!({ "anyOf": [pattern(RATE), steps(pattern(RATE)), { "$ref": "#/$defs/rate" }] }),
         Kind::Numbers => json!({
             "type": "array",
             "items": { "type": "integer", "minimum": 1 },

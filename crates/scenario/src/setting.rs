@@ -5,7 +5,7 @@ use headend_engine::units::quantity;
 use headend_engine::units::{Bytes, Capacity, Chance, Rate};
 
 use super::document::Data;
-use super::fields::{Kind, RATE_BPS, SIZE_BYTES_MAX};
+use super::fields::{Family, Kind, RATE_BPS, SIZE_BYTES_MAX};
 
 /// A value of one of the simple kinds.
 pub(super) use headend_engine::part::Value as Setting;
@@ -29,7 +29,9 @@ impl Kind {
             _ => None,
         };
         match *self {
-            Kind::Text | Kind::Personality | Kind::Node => text.map(|text| Setting::Text(text.to_owned())),
+            Kind::Text | Kind::Personality | Kind::Node | Kind::Recording => {
+                text.map(|text| Setting::Text(text.to_owned()))
+            }
             Kind::Choice(names) => {
                 text.filter(|text| names().contains(text)).map(|text| Setting::Text(text.to_owned()))
             }
@@ -60,20 +62,15 @@ impl Kind {
             Kind::Capacity => capacity(text?).map(Setting::Capacity),
             Kind::Numbers => numbers(data).map(Setting::Numbers),
             Kind::List(kind) => list(kind, data).map(Setting::List),
-            Kind::Pair
-            | Kind::Loss
-            | Kind::Discipline
-            | Kind::Service
-            | Kind::Table(_)
-            | Kind::Named(_)
-            | Kind::Sweep => None,
+            Kind::Part(family) => family.plain.try_read(data),
+            Kind::Pair | Kind::Table(_) | Kind::Named(_) | Kind::Sweep => None,
         }
     }
 
     /// What to say is expected, as in "expected ...".
     pub(super) fn expected(&self) -> String {
         match *self {
-            Kind::Text => "text in quotes".into(),
+            Kind::Text | Kind::Recording => "text in quotes".into(),
             Kind::Flag => "true or false".into(),
             Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
             Kind::CountOr { min, max, word } => format!("a whole number from {min} to {max} or \"{word}\""),
@@ -93,23 +90,11 @@ impl Kind {
             Kind::Node => "the name of a host".into(),
             Kind::Pair => "the names of two nodes such as [\"server\", \"pc\"]".into(),
             Kind::Capacity => quantity::CAPACITY.into(),
-            Kind::Loss => format!(
-                "{}, a list of times and probabilities such as [[\"0s\", \"0%\"], [\"5s\", \"2%\"]], or a table such as \
-                 {{ model = \"bit\", rate = 1e-7 }}",
-                quantity::CHANCE
-            ),
-            Kind::Discipline => {
-                format!(
-                    "{}, or a table such as {{ model = \"red\", buffer = \"50 packets\" }}",
-                    Kind::Capacity.expected()
-                )
-            }
             Kind::List(kind) => format!("a list, each of them {}", kind.expected()),
-            Kind::Service => format!(
-                "{} (from 1bit/s to 1Tbit/s), a list of times and rates such as [[\"0s\", \"10Mbit/s\"], [\"5s\", \
-                 \"2Mbit/s\"]], or a table such as {{ trace = \"path.up\" }}",
-                quantity::RATE
-            ),
+            Kind::Part(Family { plain, steps, table, .. }) => {
+                let steps = steps.map(|steps| format!(", a list of {steps}")).unwrap_or_default();
+                format!("{}{steps}, or a table such as {table}", plain.expected())
+            }
             Kind::Numbers => "a list of different packet numbers from 1 such as [11, 14]".into(),
             Kind::Table(_) => "a table".into(),
             Kind::Named(shape) => format!("a table for each {0}, such as [{0}s.NAME]", shape.name),
@@ -131,14 +116,9 @@ impl Kind {
             Kind::Capacity => Setting::Capacity(Capacity::Unlimited),
             Kind::Numbers => Setting::Numbers(Vec::new()),
             Kind::List(kind) => Setting::List(vec![kind.placeholder()]),
-            Kind::Text | Kind::Personality | Kind::Node => Setting::Text(String::new()),
-            Kind::Pair
-            | Kind::Loss
-            | Kind::Discipline
-            | Kind::Service
-            | Kind::Table(_)
-            | Kind::Named(_)
-            | Kind::Sweep => Setting::Word,
+            Kind::Text | Kind::Personality | Kind::Node | Kind::Recording => Setting::Text(String::new()),
+            Kind::Part(family) => family.plain.placeholder(),
+            Kind::Pair | Kind::Table(_) | Kind::Named(_) | Kind::Sweep => Setting::Word,
         }
     }
 }

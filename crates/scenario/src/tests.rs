@@ -6,7 +6,9 @@ mod mistakes;
 mod published;
 mod registry;
 
+use headend_engine::link::loss::{self, LossModel};
 use headend_engine::link::queue::Discipline;
+use headend_engine::link::service::{self, RateModel};
 use headend_engine::tcp::personality::Recovery;
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::{Bytes, Capacity, Chance, Rate};
@@ -112,11 +114,11 @@ fn fields_that_are_left_out_have_their_documented_values() {
     assert_eq!(scenario.flows[0].kind, FlowKind::Bulk { handshake: true });
     assert_eq!((scenario.flows[0].bytes, scenario.flows[0].count), (None, 1));
     let expected = Direction {
-        rate: RateSpec::Constant(Rate::mbit(10)),
+        rate: RateModel::constant(Rate::mbit(10)),
         processing: Duration::ZERO,
         delay: Duration::ZERO,
         queue: Discipline::UNLIMITED,
-        loss: LossSpec::None,
+        loss: LossModel::NONE,
         header_compression: HeaderCompression::None,
         header_copies: 0,
     };
@@ -133,7 +135,7 @@ fn the_other_direction_differs_only_in_what_back_says() {
     ]);
     let LinkKind::Plain { there, back } = &scenario.links[0].kind else { panic!("a plain link") };
     assert_eq!(there.header_compression, HeaderCompression::Twice);
-    assert_eq!(*back, Direction { rate: RateSpec::Constant(Rate::mbit(3)), ..there.clone() });
+    assert_eq!(*back, Direction { rate: RateModel::constant(Rate::mbit(3)), ..there.clone() });
     assert_eq!(there.queue, Discipline::drop_tail(Capacity::Packets(100)));
 }
 
@@ -146,10 +148,19 @@ fn a_rate_and_a_loss_may_change_at_known_times() {
     let LinkKind::Plain { there, back } = &scenario.links[0].kind else { panic!("a plain link") };
     let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
     let rates = [(at(0), Rate::mbit(10)), (at(1_500), Rate::mbit(2))];
-    assert_eq!((&there.rate, &back.rate), (&RateSpec::Steps(rates.into()), &RateSpec::Steps(rates.into())));
+    assert_eq!(
+        (&there.rate, &back.rate),
+        (
+            &RateModel::Steps(service::steps::Parameters { steps: rates.into() }),
+            &RateModel::Steps(service::steps::Parameters { steps: rates.into() })
+        )
+    );
     let chance = |text| headend_engine::units::quantity::chance(text).expect("a probability");
     let chances = [(at(0), Chance::NEVER), (at(1_000), chance("3%")), (at(2_000), chance("0.1%"))];
-    assert_eq!((&there.loss, &back.loss), (&LossSpec::None, &LossSpec::Steps(chances.into())));
+    assert_eq!(
+        (&there.loss, &back.loss),
+        (&LossModel::NONE, &LossModel::Steps(loss::steps::Parameters { steps: chances.into() }))
+    );
 }
 
 #[test]
@@ -164,7 +175,10 @@ fn a_recording_is_read_from_beside_the_scenario() {
     let document = Document::load(&path).expect("TOML");
     let scenario = document.scenario().unwrap_or_else(|error| panic!("{error}"));
     let LinkKind::Plain { there, .. } = &scenario.links[0].kind else { panic!("a plain link") };
-    assert_eq!(there.rate, RateSpec::Recorded([1, 4, 4, 6].map(Duration::from_millis).into()));
+    assert_eq!(
+        there.rate,
+        RateModel::Trace(service::opportunities::Parameters { times: [1, 4, 4, 6].map(Duration::from_millis).into() })
+    );
     std::fs::write(folder.join("path.up"), "1\n4\nfour\n").expect("a recording");
     let error = Document::load(&path).and_then(|document| document.scenario()).expect_err("a mistake").to_string();
     let place = folder.join("path.up").display().to_string();
@@ -177,21 +191,21 @@ fn a_recording_is_read_from_beside_the_scenario() {
 fn every_model_of_loss_is_read() {
     let half = Chance::from_raw(1 << 63);
     for (text, expected) in [
-        ("0%", LossSpec::None),
-        ("50%", LossSpec::Bernoulli(half)),
-        ("0.5", LossSpec::Bernoulli(half)),
-        ("{ model = \"bernoulli\", rate = 0.5 }", LossSpec::Bernoulli(half)),
-        ("{ model = \"bit\", rate = 0.5 }", LossSpec::Bit(half)),
+        ("0%", LossModel::NONE),
+        ("50%", LossModel::bernoulli(half)),
+        ("0.5", LossModel::bernoulli(half)),
+        ("{ model = \"bernoulli\", rate = 0.5 }", LossModel::bernoulli(half)),
+        ("{ model = \"bit\", rate = 0.5 }", LossModel::Bit(loss::bit::Parameters { chance_per_bit: half })),
         (
             "{ model = \"gilbert-elliott\", good_to_bad = 0, bad_to_good = \"50%\" }",
-            LossSpec::GilbertElliott {
+            LossModel::GilbertElliott(loss::gilbert_elliott::Parameters {
                 good_to_bad: Chance::NEVER,
                 bad_to_good: half,
                 loss_good: Chance::NEVER,
                 loss_bad: Chance::ALWAYS,
-            },
+            }),
         ),
-        ("{ model = \"list\", packets = [14, 11] }", LossSpec::List(vec![11, 14])),
+        ("{ model = \"list\", packets = [14, 11] }", LossModel::list(vec![11, 14])),
     ] {
         assert_eq!(there(&small_with(&[("links.wire.loss", text)]).links[0]).loss, expected, "{text}");
     }
@@ -249,7 +263,7 @@ fn a_sweep_is_every_combination_with_the_last_axis_fastest() {
     assert_eq!(settings, ["0% 1KB", "0% 2KB", "0% 3KB", "1% 1KB", "1% 2KB", "1% 3KB"]);
     assert_eq!(points[4].settings[0].0, "links.wire.loss");
     assert_eq!(points[4].scenario.flows[0].bytes, Some(Bytes::new(2_000)));
-    assert_ne!(there(&points[4].scenario.links[0]).loss, LossSpec::None);
+    assert_ne!(there(&points[4].scenario.links[0]).loss, LossModel::NONE);
     assert_eq!(points[4].scenario.sweep, Sweep::default(), "a point has no sweep of its own");
     assert_eq!((scenario.sweep.points(), scenario.sweep.axes[1].values[2].as_str()), (6, "3KB"));
     assert_eq!(scenario.flows[0].bytes, Some(Bytes::new(1_000)), "the scenario's own fields are the first point's");

@@ -11,10 +11,11 @@ pub mod red;
 
 use std::fmt::Debug;
 
+use super::service::RateModel;
 use crate::packet::Packet;
 use crate::part::registry;
 use crate::rng::Rng;
-use crate::time::{Duration, Time};
+use crate::time::Time;
 use crate::units::{Bytes, Capacity};
 
 pub use drop_tail::DropTail;
@@ -48,7 +49,7 @@ registry! {
     }
 
     /// An empty queue of this discipline.
-    fn build(&self, site: Site) -> Box<dyn Queue>;
+    fn build(&self, site: Site<'_>) -> Box<dyn Queue>;
 }
 
 impl Discipline {
@@ -63,11 +64,11 @@ impl Discipline {
 
 /// What a queue is given by the link that it is of.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub struct Site<'a> {
     /// What it draws from.
     pub rng: Rng,
-    /// How long the link takes for a full packet and the header packet behind it.
-    pub departure: Duration,
+    /// How fast the link serves.
+    pub rate: &'a RateModel,
 }
 
 #[cfg(test)]

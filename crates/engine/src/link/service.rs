@@ -1,17 +1,23 @@
-//! How long a link takes to serve a packet: at a constant rate, at one that changes, or as was recorded; with or without
-//! what a processor takes for each packet.
+//! Service: how long a link takes for a packet, at a constant rate, at one that changes, or as was recorded; with or without
+//! the time that a processor takes for each packet.
+//!
+//! A rate model is a file: its parameters describe themselves as the [`part`](crate::part) module says, and build the service.
+//! [`RateModel`] has a line for each.
 
-mod opportunities;
+pub mod constant;
+pub mod opportunities;
 mod processing;
-mod steps;
+pub mod steps;
 #[cfg(test)]
 mod tests;
 
 use std::fmt::Debug;
 
+use crate::part::registry;
 use crate::time::{Duration, Time};
 use crate::units::{Bytes, Rate};
 
+pub use constant::Constant;
 pub use opportunities::Opportunities;
 pub use processing::Processing;
 pub use steps::Steps;
@@ -27,32 +33,25 @@ pub trait Service: Debug + Send {
     }
 }
 
-/// A constant rate.
-#[derive(Clone, Debug)]
-pub struct Constant {
-    rate: Rate,
-    /// The length served last and its time: most packets in one direction are equally long, and a division costs as
-    /// much as the rest of a service.
-    last: (Bytes, Duration),
-}
-
-impl Constant {
-    /// Serves at `rate`.
-    pub fn new(rate: Rate) -> Constant {
-        Constant { rate, last: (Bytes::ZERO, Duration::ZERO) }
-    }
-}
-
-impl Service for Constant {
-    #[inline]
-    fn finish(&mut self, start: Time, len: Bytes) -> Time {
-        if self.last.0 != len {
-            self.last = (len, self.rate.time_for(len));
-        }
-        start + self.last.1
+registry! {
+    /// How fast a link can serve.
+    pub enum RateModel {
+        Trace(opportunities::Parameters),
+    } and {
+        Constant(constant::Parameters),
+        Steps(steps::Parameters),
     }
 
-    fn as_constant(&self) -> Option<Constant> {
-        Some(self.clone())
+    /// The service of a link at the start.
+    fn build(&self) -> Box<dyn Service>;
+
+    /// About how long a packet of so many bytes takes; where the rate changes, at first.
+    fn usual_time_for(&self, len: Bytes) -> Duration;
+}
+
+impl RateModel {
+    /// The model of a link that is always as fast.
+    pub const fn constant(rate: Rate) -> RateModel {
+        RateModel::Constant(constant::Parameters { rate })
     }
 }

@@ -1,10 +1,21 @@
 //! The tables of links: plain, cable and DOCSIS, and what the direction back may differ in.
 
-use super::Absent::{Follows, Is, Required};
-use super::{DELAY, Field, Kind, SIZE_BYTES_MAX, Shape, field, field_of};
+use headend_engine::cable::docsis::Access;
+use headend_engine::part::names;
 
+use super::Absent::{Follows, Is, Required};
+use super::medium::{LOSS, QUEUE, RATE};
+use super::{DELAY, Field, Kind, SIZE_BYTES_MAX, Shape, field, field_of};
+use crate::model::HeaderCompression;
+
+const RATE_MODEL: Kind = Kind::Part(&RATE);
+const DISCIPLINE: Kind = Kind::Part(&QUEUE);
+const LOSS_MODEL: Kind = Kind::Part(&LOSS);
 const COPIES: Kind = Kind::Count { min: 0, max: 8 };
-const COMPRESSION: Kind = Kind::Choice(|| vec!["none", "vj", "twice"]);
+const COMPRESSION: Kind = Kind::Choice(|| names(COMPRESSIONS));
+/// What headers of control TCPs can become on the medium.
+pub const COMPRESSIONS: &[(&str, HeaderCompression)] =
+    &[("none", HeaderCompression::None), ("vj", HeaderCompression::Vj), ("twice", HeaderCompression::Twice)];
 
 /// A link.
 pub static LINK: Shape = Shape { name: "link", tag: Some("kind"), fields: || LINK_FIELDS };
@@ -26,7 +37,7 @@ const LINK_FIELDS: &[Field] = &[
         Required,
         "The two nodes it joins. The first is the headend's side of a cable or docsis link; the second the subscriber's.",
     ),
-    field_of(PLAIN, "rate", Kind::Service, Required, "How fast packets are served, from the first node to the second."),
+    field_of(PLAIN, "rate", RATE_MODEL, Required, "How fast packets are served, from the first node to the second."),
     field_of(
         PLAIN,
         "processing",
@@ -38,12 +49,12 @@ const LINK_FIELDS: &[Field] = &[
     field_of(
         PLAIN,
         "queue",
-        Kind::Discipline,
+        DISCIPLINE,
         Is("unlimited"),
         "How much may wait for service; the packet in service is not counted. What does not fit is dropped, and with a \
          table also some of what would.",
     ),
-    field_of(PLAIN, "loss", Kind::Loss, Is("0%"), "Packets lost on the medium, after service."),
+    field_of(PLAIN, "loss", LOSS_MODEL, Is("0%"), "Packets lost on the medium, after service."),
     field_of(
         PLAIN,
         "header_compression",
@@ -99,11 +110,11 @@ const LINK_FIELDS: &[Field] = &[
 /// The other direction of a plain link.
 pub static BACK: Shape = Shape { name: "direction", tag: None, fields: || BACK_FIELDS };
 const BACK_FIELDS: &[Field] = &[
-    field("rate", Kind::Service, Follows("the link's `rate`"), "How fast packets are served."),
+    field("rate", RATE_MODEL, Follows("the link's `rate`"), "How fast packets are served."),
     field("processing", DELAY, Follows("the link's `processing`"), "The longest that a processor takes for a packet."),
     field("delay", DELAY, Follows("the link's `delay`"), "Propagation."),
-    field("queue", Kind::Discipline, Follows("the link's `queue`"), "How much may wait for service."),
-    field("loss", Kind::Loss, Follows("the link's `loss`"), "Packets lost on the medium, after service."),
+    field("queue", DISCIPLINE, Follows("the link's `queue`"), "How much may wait for service."),
+    field("loss", LOSS_MODEL, Follows("the link's `loss`"), "Packets lost on the medium, after service."),
     field(
         "header_compression",
         COMPRESSION,
@@ -123,11 +134,16 @@ const CHANNEL_FIELDS: &[Field] = &[
         Is("unlimited"),
         "How much may wait before the channel; the packet in service is not counted.",
     ),
-    field("loss", Kind::Loss, Is("0%"), "Packets lost on the channel, after service."),
+    field("loss", LOSS_MODEL, Is("0%"), "Packets lost on the channel, after service."),
 ];
 
 /// The channels of a docsis link.
 pub static DOCSIS_CHANNEL: Shape = Shape { name: "docsis-channel", tag: None, fields: || DOCSIS_CHANNEL_FIELDS };
+/// The modulations of the upstream channel.
+pub const BITS_PER_SYMBOL: &[(&str, u64)] = &[("qpsk", 2), ("16qam", 4)];
+/// How modems come to send.
+pub const ACCESS: &[(&str, Access)] =
+    &[("contention", Access::Contention), ("polled", Access::Polled), ("free", Access::Free)];
 const EXPONENT: Kind = Kind::Count { min: 0, max: 15 };
 const DOCSIS_CHANNEL_FIELDS: &[Field] = &[
     field("down", Kind::Rate, Is("26.97Mbit/s"), "The downstream channel, which all modems share: 64-QAM in 6 MHz."),
@@ -143,7 +159,7 @@ const DOCSIS_CHANNEL_FIELDS: &[Field] = &[
         Is("1280000"),
         "Symbols per second of the upstream channel: 160,000 times 1, 2, 4, 8 or 16.",
     ),
-    field("modulation", Kind::Choice(|| vec!["qpsk", "16qam"]), Is("qpsk"), "2 or 4 bits in an upstream symbol."),
+    field("modulation", Kind::Choice(|| names(BITS_PER_SYMBOL)), Is("qpsk"), "2 or 4 bits in an upstream symbol."),
     field(
         "slot_ticks",
         Kind::Count { min: 2, max: 128 },
@@ -174,7 +190,7 @@ const DOCSIS_CHANNEL_FIELDS: &[Field] = &[
     field("backoff_end", EXPONENT, Is("4"), "The window doubles with every request lost, up to this power of two."),
     field(
         "access",
-        Kind::Choice(|| vec!["contention", "polled", "free"]),
+        Kind::Choice(|| names(ACCESS)),
         Is("contention"),
         "`contention`: modems share the request opportunities. `polled`: they have them in turn. `free`: nobody asks, and \
          what comes is sent when the channel is free; no such modem exists.",

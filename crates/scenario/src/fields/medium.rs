@@ -1,50 +1,47 @@
-//! The tables of what a link does to packets: which are lost, how fast it serves, and what its queue drops.
+//! What a link does to packets: which are lost, how fast it serves, and what its queue drops. Each is a family of parts of
+//! the engine, which say themselves what there is to say of them.
 
 use std::sync::LazyLock;
 
+use headend_engine::link::loss::LossModel;
 use headend_engine::link::queue::Discipline;
+use headend_engine::link::service::RateModel;
 
 use super::Absent::{Is, Required};
 use super::part::of_family;
-use super::{CHANCE, Field, Kind, Shape, field, field_of};
+use super::{Family, Field, Kind, Shape, field};
 
-/// A loss that a single probability does not say.
-pub static LOSS: Shape = Shape { name: "loss", tag: Some("model"), fields: || LOSS_FIELDS };
-const BURSTS: &[&str] = &["gilbert-elliott"];
-const LOSS_FIELDS: &[Field] = &[
-    field(
-        "model",
-        Kind::Choice(|| vec!["bernoulli", "bit", "gilbert-elliott", "list"]),
-        Required,
-        "`bernoulli`: each packet with the same chance, as a probability alone says. `bit`: each bit with the same \
-         chance, and a packet with any of its bits. `gilbert-elliott`: in bursts. `list`: the packets named.",
-    ),
-    field_of(
-        &["bernoulli", "bit"],
-        "rate",
-        CHANCE,
-        Required,
-        "Chance of loss of a packet (`bernoulli`) or of a bit (`bit`).",
-    ),
-    field_of(BURSTS, "good_to_bad", CHANCE, Required, "Chance, at each packet, of leaving the good state."),
-    field_of(BURSTS, "bad_to_good", CHANCE, Required, "Chance, at each packet, of leaving the bad state."),
-    field_of(BURSTS, "loss_good", CHANCE, Is("0%"), "Chance of loss in the good state."),
-    field_of(BURSTS, "loss_bad", CHANCE, Is("100%"), "Chance of loss in the bad state."),
-    field_of(&["list"], "packets", Kind::Numbers, Required, "Numbers of the lost packets, from 1, as they pass."),
-];
+/// The losses of a link.
+pub static LOSS: Family = Family {
+    shape: Shape { name: "loss", tag: Some("model"), fields: || &LOSS_FIELDS },
+    plain: Kind::Chance,
+    steps: Some("times and probabilities such as [[\"0s\", \"0%\"], [\"5s\", \"2%\"]]"),
+    table: "{ model = \"bit\", rate = 1e-7 }",
+};
+static LOSS_FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let names = Kind::Choice(|| LossModel::ALL.iter().map(|part| part.name).collect());
+    of_family(field("model", names, Required, ""), LossModel::ALL)
+});
 
-/// A rate that neither a number nor steps say.
-pub static RATE: Shape = Shape { name: "rate", tag: None, fields: || RATE_FIELDS };
-const RATE_FIELDS: &[Field] = &[field(
-    "trace",
-    Kind::Text,
-    Required,
-    "A recording in mahimahi's format, relative to the scenario's folder: on each line a time in milliseconds at which \
-     the link can deliver 1500 bytes. After the last it starts again.",
-)];
+/// How fast a link serves.
+pub static RATE: Family = Family {
+    shape: Shape { name: "rate", tag: Some("model"), fields: || &RATE_FIELDS },
+    plain: Kind::Rate,
+    steps: Some("times and rates such as [[\"0s\", \"10Mbit/s\"], [\"5s\", \"2Mbit/s\"]]"),
+    table: "{ trace = \"path.up\" }",
+};
+static RATE_FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let names = Kind::Choice(|| RateModel::ALL.iter().map(|part| part.name).collect());
+    of_family(field("model", names, Is("trace"), ""), RateModel::ALL)
+});
 
-/// A queue that drops before it is full.
-pub static QUEUE: Shape = Shape { name: "queue", tag: Some("model"), fields: || &QUEUE_FIELDS };
+/// What is dropped of what arrives at a queue.
+pub static QUEUE: Family = Family {
+    shape: Shape { name: "queue", tag: Some("model"), fields: || &QUEUE_FIELDS },
+    plain: Kind::Capacity,
+    steps: None,
+    table: "{ model = \"red\", buffer = \"50 packets\" }",
+};
 static QUEUE_FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
     let names = Kind::Choice(|| Discipline::ALL.iter().map(|part| part.name).collect());
     of_family(field("model", names, Required, ""), Discipline::ALL)

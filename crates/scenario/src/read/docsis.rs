@@ -1,6 +1,6 @@
 //! Modems and their channels.
 
-use headend_engine::cable::docsis::{Access, Channel, MODEMS_MAX, Modem, Shaping};
+use headend_engine::cable::docsis::{Channel, MODEMS_MAX, Modem, Shaping};
 use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
 
@@ -67,7 +67,7 @@ fn channel(section: &Section<'_>, delay: Duration) -> Channel {
     Channel {
         down: section.setting("down").rate(),
         symbols: section.setting("symbols").count(),
-        bits_per_symbol: if section.setting("modulation").text() == "16qam" { 4 } else { 2 },
+        bits_per_symbol: section.setting("modulation").choice(fields::BITS_PER_SYMBOL),
         slot_ticks: section.setting("slot_ticks").count(),
         propagation: delay,
         interleaving: section.setting("interleaving").span(),
@@ -78,11 +78,7 @@ fn channel(section: &Section<'_>, delay: Duration) -> Channel {
         fill: section.setting("fill").flag(),
         backoff_start: exponent("backoff_start"),
         backoff_end: exponent("backoff_end"),
-        access: match section.setting("access").text().as_str() {
-            "polled" => Access::Polled,
-            "free" => Access::Free,
-            _ => Access::Contention,
-        },
+        access: section.setting("access").choice(fields::ACCESS),
     }
 }
 

@@ -1,66 +1,113 @@
-//! How fast a link serves and what it loses: fields that may be a value, steps of it, or a table.
+//! How fast a link serves, what it loses and what its queue drops: fields that may be a plain value, steps of it, or a table
+//! that names a part.
 
-use std::sync::Arc;
-
+use headend_engine::link::loss::{self, LossModel};
+use headend_engine::link::queue::Discipline;
+use headend_engine::link::service::{self, RateModel};
 use headend_engine::time::Time;
-use headend_engine::units::{Chance, Rate};
+use headend_engine::units::Rate;
 
 use super::Section;
 use crate::document::{Data, Value};
 use crate::error::Problem;
-use crate::fields::{self, Kind, STEP_TIME, STEPS_MAX};
-use crate::model::{HeaderCompression, LossSpec, RateSpec};
-use crate::recording::{Recordings, Wrong};
+use crate::fields::{self, Family, Kind, STEP_TIME, STEPS_MAX};
+use crate::model::HeaderCompression;
+use crate::recording::Recordings;
 use crate::setting::Setting;
 
-/// The field `rate` of a link or direction: a rate, steps of it, or a table.
-pub(super) fn service(section: &Section<'_>, recordings: &Recordings) -> RateSpec {
-    const PLACEHOLDER: RateSpec = RateSpec::Constant(Rate::bit(1));
-    let Some(value) = section.table.get("rate") else {
-        section.missing("rate");
-        return PLACEHOLDER;
-    };
-    match &value.data {
-        Data::List(items) => steps(section, "rate", value, items, Kind::Rate, |setting| setting.rate())
-            .map_or(PLACEHOLDER, RateSpec::Steps),
-        Data::Table(table) => {
-            let prefix = format!("{}rate.", section.prefix);
-            let rate = Section::open(section.log, &fields::RATE, prefix, &value.place, table);
-            let before = section.log.count();
-            let name = rate.setting("trace").text();
-            if section.log.count() > before {
-                return PLACEHOLDER;
+/// The field `rate` of a link or direction.
+pub(super) fn rate(section: &Section<'_>, recordings: &Recordings) -> RateModel {
+    let given = Given::new(section, "rate", &fields::RATE);
+    let read = given.map_or_else(
+        || {
+            section.missing("rate");
+            None
+        },
+        |given| match given {
+            Given::Plain(rate) => Some(RateModel::constant(rate.rate())),
+            Given::Steps(steps) => {
+                let steps = steps.into_iter().map(|(time, rate)| (time, rate.rate())).collect();
+                Some(RateModel::Steps(service::steps::Parameters { steps }))
             }
-            recordings.read(&name).map_or_else(
-                |Wrong { place, problem }| {
-                    rate.wrong("trace", place.as_ref().unwrap_or(rate.place_of("trace")), problem);
-                    PLACEHOLDER
-                },
-                RateSpec::Recorded,
-            )
+            Given::Table(table) => table.part(RateModel::ALL, RateModel::read, recordings),
+            Given::Wrong => None,
+        },
+    );
+    // A placeholder, never used in a run.
+    read.unwrap_or(RateModel::constant(Rate::bit(1)))
+}
+
+/// The field `loss` of a link, direction or channel.
+pub(super) fn loss(section: &Section<'_>, recordings: &Recordings) -> LossModel {
+    let read = match Given::new(section, "loss", &fields::LOSS) {
+        Some(Given::Plain(chance)) => Some(LossModel::bernoulli(chance.chance())),
+        Some(Given::Steps(steps)) => {
+            let steps = steps.into_iter().map(|(time, chance)| (time, chance.chance())).collect();
+            Some(LossModel::Steps(loss::steps::Parameters { steps }))
         }
-        data => Kind::Rate.read(data).map_or_else(
-            |rate| {
-                // Who writes text means a rate; whoever does not is told all that there is.
-                let expected = if matches!(data, Data::Text(_)) { rate } else { Kind::Service.expected() };
-                let found = data.found();
-                section.wrong("rate", &value.place, Problem::Value { found, expected });
-                PLACEHOLDER
-            },
-            |rate| RateSpec::Constant(rate.rate()),
-        ),
+        Some(Given::Table(table)) => table.part(LossModel::ALL, LossModel::read, recordings),
+        Some(Given::Wrong) | None => None,
+    };
+    read.unwrap_or(LossModel::NONE)
+}
+
+/// The field `queue` of a link or direction.
+pub(super) fn discipline(section: &Section<'_>, recordings: &Recordings) -> Discipline {
+    let read = match Given::new(section, "queue", &fields::QUEUE) {
+        Some(Given::Plain(limit)) => Some(Discipline::drop_tail(limit.capacity())),
+        Some(Given::Steps(_)) => unreachable!("no queue changes at known times"),
+        Some(Given::Table(table)) => table.part(Discipline::ALL, Discipline::read, recordings),
+        Some(Given::Wrong) | None => None,
+    };
+    read.unwrap_or(Discipline::UNLIMITED)
+}
+
+/// How a field was given that takes a part of a family.
+enum Given<'a> {
+    /// As a value.
+    Plain(Setting),
+    /// As values, each from a time on, the first from the start.
+    Steps(Vec<(Time, Setting)>),
+    /// As a table that names the part.
+    Table(Box<Section<'a>>),
+    /// Not as it can be; a mistake was reported.
+    Wrong,
+}
+
+impl<'a> Given<'a> {
+    /// The field `name` of `section`; `None` if it is not given.
+    fn new(section: &Section<'a>, name: &str, family: &'static Family) -> Option<Given<'a>> {
+        let value = section.table.get(name)?;
+        Some(match &value.data {
+            Data::List(items) if family.steps.is_some() => {
+                steps(section, name, value, items, family.plain).map_or(Given::Wrong, Given::Steps)
+            }
+            Data::Table(table) => {
+                let prefix = format!("{}{name}.", section.prefix);
+                Given::Table(Box::new(Section::open(section.log, &family.shape, prefix, &value.place, table)))
+            }
+            data => family.plain.read(data).map_or_else(
+                |plain| {
+                    // Who writes text means a plain value; whoever does not is told all that there is.
+                    let expected =
+                        if matches!(data, Data::Text(_)) { plain } else { section.field(name).kind.expected() };
+                    section.wrong(name, &value.place, Problem::Value { found: data.found(), expected });
+                    Given::Wrong
+                },
+                Given::Plain,
+            ),
+        })
     }
 }
 
 /// A list of times and values, each of `kind`: from zero on, each later than the one before. `None` after a mistake.
-fn steps<T>(
+fn steps(
     section: &Section<'_>,
     field: &str,
     list: &Value,
     items: &[Value],
     kind: Kind,
-    value: fn(&Setting) -> T,
-) -> Option<Arc<[(Time, T)]>> {
+) -> Option<Vec<(Time, Setting)>> {
     let wrong = |place, found: String, expected: String| {
         section.wrong(field, place, Problem::Value { found, expected });
         None
@@ -69,7 +116,7 @@ fn steps<T>(
         let found = format!("{} steps", items.len());
         return wrong(&list.place, found, format!("at least one and at most {STEPS_MAX}, the first at \"0s\""));
     }
-    let mut steps: Vec<(Time, T)> = Vec::with_capacity(items.len());
+    let mut steps: Vec<(Time, Setting)> = Vec::with_capacity(items.len());
     for item in items {
         let expected = |what| format!("{what} in a step such as [\"5s\", ...]");
         let Data::List(step) = &item.data else {
@@ -92,58 +139,19 @@ fn steps<T>(
             _ => {}
         }
         match kind.read(&of.data) {
-            Ok(setting) => steps.push((span, value(&setting))),
+            Ok(setting) => steps.push((span, setting)),
             Err(what) => return wrong(&of.place, of.data.found(), what),
         }
     }
-    Some(steps.into())
+    Some(steps)
 }
 
 /// The field `header_compression` of a link or direction.
 pub(super) fn compression(chosen: Setting) -> HeaderCompression {
-    match chosen.text().as_str() {
-        "vj" => HeaderCompression::Vj,
-        "twice" => HeaderCompression::Twice,
-        _ => HeaderCompression::None,
-    }
+    chosen.choice(fields::COMPRESSIONS)
 }
 
 /// How many copies something has.
 pub(super) fn copies(given: Setting) -> u32 {
     u32::try_from(given.count()).expect("the field's range fits 32 bits")
-}
-
-/// The field `loss` of a link, direction or channel: a probability, steps of it, or a table.
-pub(super) fn loss(section: &Section<'_>) -> LossSpec {
-    let Some(value) = section.table.get("loss") else { return LossSpec::None };
-    if let Data::List(items) = &value.data {
-        return steps(section, "loss", value, items, Kind::Chance, |setting| setting.chance())
-            .map_or(LossSpec::None, LossSpec::Steps);
-    }
-    let Data::Table(table) = &value.data else {
-        return match Kind::Chance.read(&value.data) {
-            Ok(chance) => bernoulli(chance.chance()),
-            Err(_) => {
-                let (found, expected) = (value.data.found(), Kind::Loss.expected());
-                section.wrong("loss", &value.place, Problem::Value { found, expected });
-                LossSpec::None
-            }
-        };
-    };
-    let model = Section::open(section.log, &fields::LOSS, format!("{}loss.", section.prefix), &value.place, table);
-    match model.tag.as_deref() {
-        Some("bit") => LossSpec::Bit(model.setting("rate").chance()),
-        Some("gilbert-elliott") => LossSpec::GilbertElliott {
-            good_to_bad: model.setting("good_to_bad").chance(),
-            bad_to_good: model.setting("bad_to_good").chance(),
-            loss_good: model.setting("loss_good").chance(),
-            loss_bad: model.setting("loss_bad").chance(),
-        },
-        Some("list") => LossSpec::List(model.setting("packets").numbers()),
-        _ => bernoulli(model.setting("rate").chance()),
-    }
-}
-
-fn bernoulli(chance: Chance) -> LossSpec {
-    if chance == Chance::NEVER { LossSpec::None } else { LossSpec::Bernoulli(chance) }
 }

@@ -185,7 +185,8 @@ fn a_path_that_leads_nowhere_is_answered_with_the_nearest() {
     );
     assert!(set_message("link.wire.rate", "1Mbit/s").contains("set: link: no such field; did you mean \"links\"?"));
     assert!(set_message("nodes.a.tcp.receive_bufer", "8KB").contains("did you mean \"receive_buffer\"?"));
-    assert!(set_message("links.wire.rate.max", "1").contains("links.wire.rate: has no fields"));
+    assert!(set_message("links.wire.rate.max", "1").contains("links.wire.rate: is \"10Mbit/s\" and no table"));
+    assert!(set_message("links.wire.delay.max", "1").contains("links.wire.delay: has no fields"));
     assert!(set_message("", "1").contains("no such field"));
     assert!(set_message("sweep.runs", "1").contains("ask for a sweep"));
     assert!(set_message("links.wire.loss.rate", "1%").contains("model: missing"));

@@ -92,7 +92,7 @@ fn every_default_is_a_value_that_its_field_takes() {
     let mut read = 0;
     for field in ALL.iter().flat_map(|(_, shape)| (shape.fields)()) {
         let Absent::Is(text) = field.absent else { continue };
-        if !matches!(field.kind, Kind::Table(_) | Kind::Named(_) | Kind::Sweep | Kind::Loss | Kind::Discipline) {
+        if !matches!(field.kind, Kind::Table(_) | Kind::Named(_) | Kind::Sweep) {
             default_setting(field, text);
             read += 1;
         }

@@ -7,21 +7,19 @@ use headend_engine::cable::docsis::{Docsis, Drawing};
 use headend_engine::cable::{Cable, CableConfig};
 use headend_engine::link::Link;
 use headend_engine::link::compression::Compression;
-use headend_engine::link::loss::{self, Bernoulli, Bit, GilbertElliott, List, Loss};
 use headend_engine::link::queue::{DropTail, Site};
-use headend_engine::link::service::{self, Constant, Opportunities, Processing, Service};
+use headend_engine::link::service::Processing;
 use headend_engine::rng::Rng;
 use headend_engine::time::Duration;
-use headend_engine::units::Bytes;
 
-use headend_scenario::{Direction, DocsisChannel, HeaderCompression, LinkKind, LossSpec, RateSpec, Scenario};
+use headend_scenario::{Direction, DocsisChannel, HeaderCompression, LinkKind, Scenario};
 
 /// One direction of a plain link; its losses draw under `loss_name`.
 pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queue_name: &str) -> Link {
-    let loss = loss(&direction.loss, seed, loss_name);
-    let site = Site { rng: Rng::named(seed, queue_name), departure: header_departure(&direction.rate) };
+    let loss = direction.loss.build(Rng::named(seed, loss_name));
+    let site = Site { rng: Rng::named(seed, queue_name), rate: &direction.rate };
     let queue = direction.queue.build(site);
-    let mut service = service(&direction.rate);
+    let mut service = direction.rate.build();
     if direction.processing > Duration::ZERO {
         let rng = Rng::named(seed, &format!("{queue_name}/processing"));
         service = Box::new(Processing::new(service, direction.processing, rng));
@@ -34,38 +32,16 @@ pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queu
     }
 }
 
-/// A full packet, and the header that follows it.
-const WITH_HEADER: Bytes = Bytes::new(1_552);
-
-/// How long a link takes for a header and the data before it, as long as a full packet; where it changes, at its first rate.
-fn header_departure(rate: &RateSpec) -> Duration {
-    match rate {
-        RateSpec::Constant(rate) => rate.time_for(WITH_HEADER),
-        RateSpec::Steps(steps) => steps[0].1.time_for(WITH_HEADER),
-        RateSpec::Recorded(times) => times[times.len() - 1] / times.len() as u64,
-    }
-}
-
-/// What mahimahi's recordings count in.
-const OPPORTUNITY: Bytes = Bytes::new(1_500);
-
-fn service(rate: &RateSpec) -> Box<dyn Service> {
-    match rate {
-        RateSpec::Constant(rate) => Box::new(Constant::new(*rate)),
-        RateSpec::Steps(steps) => Box::new(service::Steps::new(steps.clone())),
-        RateSpec::Recorded(times) => Box::new(Opportunities::new(times.clone(), OPPORTUNITY)),
-    }
-}
-
 /// A cable path.
 pub(super) fn cable(spec: &headend_scenario::Cable, seed: u64, name: &str) -> Cable {
+    let rng = |channel: &str| Rng::named(seed, &format!("links/{name}/{channel}/loss"));
     Cable::new(CableConfig {
         down: spec.down.rate,
         up: spec.up.rate,
         lan: spec.lan,
         delay: spec.delay,
-        down_loss: loss(&spec.down.loss, seed, &format!("links/{name}/down/loss")),
-        up_loss: loss(&spec.up.loss, seed, &format!("links/{name}/up/loss")),
+        down_loss: spec.down.loss.build(rng("down")),
+        up_loss: spec.up.loss.build(rng("up")),
         modem_buffer: spec.modem_buffer,
         down_queue: DropTail::new(spec.down.queue),
         up_queue: DropTail::new(spec.up.queue),
@@ -99,36 +75,4 @@ pub(super) fn docsis(scenario: &Scenario, seed: u64, record_discards: bool) -> B
         (owner, docsis)
     });
     made.collect()
-}
-
-fn loss(spec: &LossSpec, seed: u64, name: &str) -> Option<Box<dyn Loss>> {
-    let rng = || Rng::named(seed, name);
-    Some(match *spec {
-        LossSpec::None => return None,
-        LossSpec::Bernoulli(chance) => Box::new(Bernoulli::new(chance, rng())),
-        LossSpec::Bit(chance) => Box::new(Bit::new(chance, rng())),
-        LossSpec::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {
-            Box::new(GilbertElliott::new(good_to_bad, bad_to_good, loss_good, loss_bad, rng()))
-        }
-        LossSpec::Steps(ref steps) => Box::new(loss::Steps::new(steps.clone(), rng())),
-        LossSpec::List(ref numbers) => Box::new(List::new(numbers.clone())),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use headend_engine::time::Time;
-    use headend_engine::units::Rate;
-
-    use super::*;
-
-    #[test]
-    fn a_header_leaves_with_its_data_as_fast_as_the_link_is() {
-        let is = |rate, micros| assert_eq!(header_departure(&rate), Duration::from_micros(micros));
-        is(RateSpec::Constant(Rate::mbit(8)), 1_552);
-        is(RateSpec::Constant(Rate::mbit(4)), 3_104);
-        is(RateSpec::Steps(vec![(Time::ZERO, Rate::mbit(8)), (Time::from_nanos(1), Rate::mbit(80))].into()), 1_552);
-        // 1500 bytes at each of three times in 6 ms.
-        is(RateSpec::Recorded([1, 2, 6].map(Duration::from_millis).into()), 2_000);
-    }
 }

@@ -11,7 +11,9 @@ mod sockets;
 #[path = "../../../scenario/src/pcapng/tshark.rs"]
 mod tshark;
 
+use headend_engine::link::loss::LossModel;
 use headend_engine::link::queue::Discipline;
+use headend_engine::link::service::RateModel;
 use headend_engine::tcp::personality::{DelayedAck, Headers, Personality};
 use headend_engine::time::Duration;
 use headend_engine::units::{Capacity, Chance, Rate};
@@ -21,8 +23,8 @@ use super::*;
 use headend_scenario::results::FlowRow;
 use headend_scenario::results::trace::Traces;
 use headend_scenario::{
-    Channel, Direction, Flow, FlowKind, HeaderCompression, Link as LinkSpec, LinkKind, LossSpec, Node as NodeSpec,
-    NodeKind, RateSpec, Scenario, Sweep,
+    Channel, Direction, Flow, FlowKind, HeaderCompression, Link as LinkSpec, LinkKind, Node as NodeSpec, NodeKind,
+    Scenario, Sweep,
 };
 
 /// The paper's sender and receiver as ns has them: headers not counted, 6 packets of 1460 B as "8 KB".
@@ -39,9 +41,9 @@ fn router(name: &str) -> NodeSpec {
     NodeSpec { name: name.into(), kind: NodeKind::Router }
 }
 
-fn direction(rate: Rate, delay_ms: u64, loss: LossSpec) -> Direction {
+fn direction(rate: Rate, delay_ms: u64, loss: LossModel) -> Direction {
     Direction {
-        rate: RateSpec::Constant(rate),
+        rate: RateModel::constant(rate),
         processing: Duration::ZERO,
         delay: Duration::from_millis(delay_ms),
         queue: Discipline::UNLIMITED,
@@ -56,7 +58,7 @@ fn link(name: &str, between: [usize; 2], there: Direction, back: Direction) -> L
 }
 
 fn wire(name: &str, between: [usize; 2]) -> LinkSpec {
-    let one_way = direction(Rate::mbit(100), 1, LossSpec::None);
+    let one_way = direction(Rate::mbit(100), 1, LossModel::NONE);
     link(name, between, one_way.clone(), one_way)
 }
 
@@ -85,20 +87,20 @@ fn scenario(nodes: Vec<NodeSpec>, links: Vec<LinkSpec>, flows: Vec<Flow>) -> Sce
 }
 
 /// The paper's path of plain links: 25 Mbit/s down, 3 up, 20 ms there and back, then Ethernet.
-pub(crate) fn paper(bytes: u64, loss: LossSpec) -> Scenario {
-    let lan = direction(Rate::mbit(10), 0, LossSpec::None);
+pub(crate) fn paper(bytes: u64, loss: LossModel) -> Scenario {
+    let lan = direction(Rate::mbit(10), 0, LossModel::NONE);
     scenario(
         vec![host("server", ns_1996()), router("modem"), host("pc", ns_1996())],
         vec![
-            link("hfc", [0, 1], direction(Rate::mbit(25), 10, loss), direction(Rate::mbit(3), 10, LossSpec::None)),
+            link("hfc", [0, 1], direction(Rate::mbit(25), 10, loss), direction(Rate::mbit(3), 10, LossModel::NONE)),
             link("lan", [1, 2], lan.clone(), lan),
         ],
         vec![bulk("get", 0, 2, bytes)],
     )
 }
 
-pub(crate) fn percent(n: u64) -> LossSpec {
-    LossSpec::Bernoulli(Chance::from_f64(n as f64 / 100.0).unwrap())
+pub(crate) fn percent(n: u64) -> LossModel {
+    LossModel::bernoulli(Chance::from_f64(n as f64 / 100.0).unwrap())
 }
 
 fn run(scenario: &Scenario, number: u32, trace: bool) -> (RunOutcome, Option<RunTrace>) {
@@ -120,7 +122,7 @@ fn near(nanos: Option<u64>, seconds: f64) -> bool {
 #[test]
 fn three_megabytes_without_loss_take_exactly_what_ns_2_took() {
     // ns-2.35, p1_fig04 "8KB delack=1 iw=1" at no loss: 8.10714 s, 2055 packets.
-    let get = flow(&paper(3_000_000, LossSpec::None));
+    let get = flow(&paper(3_000_000, LossModel::NONE));
     assert!(near(get.transfer_ns, 8.10714), "{get:?}");
     assert_eq!((get.segments_sent, get.retransmits, get.timeouts, get.spurious), (2_055, 0, 0, 0));
     assert_eq!((get.bytes, get.delivered_bytes, get.wire_bytes), (3_000_000, 3_000_000, 2_055 * 1_460));
@@ -128,9 +130,9 @@ fn three_megabytes_without_loss_take_exactly_what_ns_2_took() {
 
 #[test]
 fn the_cable_is_the_path_of_its_four_links() {
-    let mut cable = paper(300_000, LossSpec::None);
+    let mut cable = paper(300_000, LossModel::NONE);
     let of_links = flow(&cable);
-    let channel = |rate| Channel { rate, queue: Capacity::Unlimited, loss: LossSpec::None };
+    let channel = |rate| Channel { rate, queue: Capacity::Unlimited, loss: LossModel::NONE };
     cable.nodes.remove(1);
     let kind = LinkKind::Cable(headend_scenario::Cable {
         down: channel(Rate::mbit(25)),
@@ -151,7 +153,7 @@ fn the_cable_is_the_path_of_its_four_links() {
 fn without_delayed_acknowledgements_short_transfers_take_what_ns_2_took() {
     // ns-2.35, p1_fig08 "8KB delack=0 iw=1": 100 KB take 0.295863 s, 200 KB 0.537712 s.
     for (bytes, seconds) in [(100_000, 0.295863), (200_000, 0.537712)] {
-        let mut scenario = paper(bytes, LossSpec::None);
+        let mut scenario = paper(bytes, LossModel::NONE);
         let tcp = ns_1996();
         let at_once = Personality { delayed_ack: DelayedAck { segments: 1, ..tcp.delayed_ack }, ..tcp };
         scenario.nodes[2] = host("pc", at_once);
@@ -188,7 +190,7 @@ fn adding_an_unrelated_node_changes_no_other_flows_draws() {
 
 #[test]
 fn tracing_a_run_changes_nothing_and_shows_each_packet_sent_and_what_became_of_it() {
-    let lossy = paper(60_000, LossSpec::List(vec![11, 14]));
+    let lossy = paper(60_000, LossModel::list(vec![11, 14]));
     let (plain, none) = run(&lossy, 0, false);
     let (traced, trace) = run(&lossy, 0, true);
     assert!(none.is_none());
@@ -218,7 +220,7 @@ fn tracing_a_run_changes_nothing_and_shows_each_packet_sent_and_what_became_of_i
 
 #[test]
 fn a_flow_that_time_cuts_short_is_not_completed_but_what_it_delivered_counts() {
-    let mut short = paper(3_000_000, LossSpec::None);
+    let mut short = paper(3_000_000, LossModel::NONE);
     short.duration = Duration::from_secs(2);
     let get = flow(&short);
     assert_eq!((get.transfer_ns, get.acked_ns), (None, None));
@@ -228,7 +230,7 @@ fn a_flow_that_time_cuts_short_is_not_completed_but_what_it_delivered_counts() {
 
 #[test]
 fn a_flow_without_end_runs_until_the_duration_and_its_links_stay_busy() {
-    let mut endless = paper(1, LossSpec::None);
+    let mut endless = paper(1, LossModel::NONE);
     endless.flows[0].bytes = None;
     endless.duration = Duration::from_secs(10);
     let (outcome, _) = run(&endless, 0, false);
@@ -242,7 +244,7 @@ fn a_flow_without_end_runs_until_the_duration_and_its_links_stay_busy() {
 
 #[test]
 fn instances_start_within_the_stagger_and_each_at_its_own_time() {
-    let mut many = paper(10_000, LossSpec::None);
+    let mut many = paper(10_000, LossModel::NONE);
     many.flows[0] = Flow { count: 20, stagger: Duration::from_millis(10), ..many.flows[0].clone() };
     let mut starts: Vec<u64> = run(&many, 0, false).0.flows.iter().map(|flow| flow.start_ns).collect();
     assert!(starts.iter().all(|&start| start <= 10_000_000), "{starts:?}");
@@ -275,7 +277,7 @@ fn hosts_do_not_pass_packets_on() {
 
 #[test]
 fn a_flow_to_a_router_is_refused() {
-    let mut wrong = paper(1_000, LossSpec::None);
+    let mut wrong = paper(1_000, LossModel::NONE);
     wrong.flows[0].to = 1;
     let error = World::build(&wrong, 0, false).unwrap_err();
     assert_eq!(error.to_string(), "flows.get: modem is no host, and only hosts send and receive");
@@ -283,7 +285,7 @@ fn a_flow_to_a_router_is_refused() {
 
 #[test]
 fn an_ftp_get_opens_closes_and_waits_for_the_first_delayed_acknowledgement() {
-    let mut ftp = paper(30_000, LossSpec::None);
+    let mut ftp = paper(30_000, LossModel::NONE);
     ftp.flows[0] = Flow { kind: FlowKind::FtpGet, whole_segments: false, ..ftp.flows[0].clone() };
     let (outcome, trace) = run(&ftp, 0, true);
     let get = &outcome.flows[0];
@@ -304,7 +306,7 @@ fn an_ftp_get_opens_closes_and_waits_for_the_first_delayed_acknowledgement() {
 
 #[test]
 fn an_http_get_sends_its_header_alone_and_then_one_full_segment() {
-    let mut http = paper(30_000, LossSpec::None);
+    let mut http = paper(30_000, LossModel::NONE);
     let kind = FlowKind::HttpGet { request: Bytes::new(300), header: Bytes::new(200), header_apart: true };
     http.flows[0] = Flow { kind, whole_segments: false, ..http.flows[0].clone() };
     let (outcome, trace) = run(&http, 0, true);
@@ -327,7 +329,7 @@ fn an_http_get_sends_its_header_alone_and_then_one_full_segment() {
 #[test]
 fn tshark_finds_nothing_amiss_in_a_clean_transfer() {
     for personality in [Personality::bsd_reno_1996(), Personality::linux()] {
-        let mut ftp = paper(100_000, LossSpec::None);
+        let mut ftp = paper(100_000, LossModel::NONE);
         ftp.nodes[0] = host("server", personality.clone());
         ftp.nodes[2] = host("pc", personality);
         ftp.flows[0] = Flow { kind: FlowKind::FtpGet, whole_segments: false, ..ftp.flows[0].clone() };
@@ -345,7 +347,7 @@ fn tshark_finds_nothing_amiss_in_a_clean_transfer() {
 
 #[test]
 fn a_run_that_is_stopped_has_no_outcome() {
-    let mut long = paper(1, LossSpec::None);
+    let mut long = paper(1, LossModel::NONE);
     long.flows[0].bytes = None;
     assert!(World::build(&long, 0, false).unwrap().run(0, &|| true).is_none());
 }

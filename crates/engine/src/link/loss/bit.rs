@@ -1,9 +1,41 @@
 //! Independent losses: bit by bit.
 
 use super::Loss;
+use crate::part::{Absent, Description, Field, Kind, Mistake, Part, Values};
 use crate::rng::Rng;
 use crate::time::Time;
 use crate::units::{Bytes, Chance};
+
+/// The chance of a wrong bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// The chance: a bit error rate.
+    pub chance_per_bit: Chance,
+}
+
+impl Part for Parameters {
+    const DESCRIPTION: Description = Description {
+        name: "bit",
+        doc: "Each bit is wrong with the same chance, and a packet is lost with any of its bits.",
+        fields: &[Field {
+            name: "rate",
+            kind: Kind::Chance,
+            absent: Absent::Required,
+            doc: "Chance that a bit is wrong.",
+        }],
+    };
+
+    fn read(values: &Values) -> Result<Parameters, Mistake> {
+        Ok(Parameters { chance_per_bit: values.chance("rate") })
+    }
+}
+
+impl Parameters {
+    /// The medium.
+    pub fn build(&self, rng: Rng) -> Option<Box<dyn Loss>> {
+        Some(Box::new(Bit::new(self.chance_per_bit, rng)))
+    }
+}
 
 /// Each bit is wrong with the same chance, and one wrong bit loses the packet: a bit error rate.
 ///

@@ -1,9 +1,57 @@
 //! Losses in bursts.
 
 use super::Loss;
+use crate::part::{Absent, Description, Field, Kind, Mistake, Part, Values};
 use crate::rng::Rng;
 use crate::time::Time;
 use crate::units::{Bytes, Chance};
+
+/// The chances of a medium that is good or bad, as [`GilbertElliott`] explains them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Chance, at each packet, of leaving the good state.
+    pub good_to_bad: Chance,
+    /// Chance, at each packet, of leaving the bad state.
+    pub bad_to_good: Chance,
+    /// Chance of loss in the good state.
+    pub loss_good: Chance,
+    /// Chance of loss in the bad state.
+    pub loss_bad: Chance,
+}
+
+const fn chance(name: &'static str, absent: Absent, doc: &'static str) -> Field {
+    Field { name, kind: Kind::Chance, absent, doc }
+}
+
+impl Part for Parameters {
+    const DESCRIPTION: Description = Description {
+        name: "gilbert-elliott",
+        doc: "Packets are lost in bursts, by a medium that is good or bad.",
+        fields: &[
+            chance("good_to_bad", Absent::Required, "Chance, at each packet, of leaving the good state."),
+            chance("bad_to_good", Absent::Required, "Chance, at each packet, of leaving the bad state."),
+            chance("loss_good", Absent::Is("0%"), "Chance of loss in the good state."),
+            chance("loss_bad", Absent::Is("100%"), "Chance of loss in the bad state."),
+        ],
+    };
+
+    fn read(values: &Values) -> Result<Parameters, Mistake> {
+        Ok(Parameters {
+            good_to_bad: values.chance("good_to_bad"),
+            bad_to_good: values.chance("bad_to_good"),
+            loss_good: values.chance("loss_good"),
+            loss_bad: values.chance("loss_bad"),
+        })
+    }
+}
+
+impl Parameters {
+    /// The medium, in its long-run state.
+    pub fn build(&self, rng: Rng) -> Option<Box<dyn Loss>> {
+        let Parameters { good_to_bad, bad_to_good, loss_good, loss_bad } = *self;
+        Some(Box::new(GilbertElliott::new(good_to_bad, bad_to_good, loss_good, loss_bad, rng)))
+    }
+}
 
 /// A medium that is good or bad, and loses packets with a chance that depends on which (Gilbert 1960, Elliott 1963).
 ///

@@ -1,8 +1,41 @@
 //! Losses by number, for exact sequences.
 
 use super::Loss;
+use crate::part::{Absent, Description, Field, Kind, Mistake, Part, Values};
+use crate::rng::Rng;
 use crate::time::Time;
 use crate::units::Bytes;
+
+/// The packets to lose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Their numbers, counted from 1 as they pass.
+    pub packets: Vec<u64>,
+}
+
+impl Part for Parameters {
+    const DESCRIPTION: Description = Description {
+        name: "list",
+        doc: "The packets named are lost.",
+        fields: &[Field {
+            name: "packets",
+            kind: Kind::Numbers,
+            absent: Absent::Required,
+            doc: "Numbers of the lost packets, from 1, as they pass.",
+        }],
+    };
+
+    fn read(values: &Values) -> Result<Parameters, Mistake> {
+        Ok(Parameters { packets: values.numbers("packets") })
+    }
+}
+
+impl Parameters {
+    /// The medium, before its first packet.
+    pub fn build(&self, _rng: Rng) -> Option<Box<dyn Loss>> {
+        Some(Box::new(List::new(self.packets.clone())))
+    }
+}
 
 /// The packets with these numbers are lost, counted from 1 as they pass: for exact sequences.
 #[derive(Debug)]

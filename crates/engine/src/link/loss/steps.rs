@@ -7,6 +7,20 @@ use crate::rng::Rng;
 use crate::time::Time;
 use crate::units::{Bytes, Chance};
 
+/// A chance of loss and when it changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Each chance and the time from which on it holds, the first from zero on, each later than the one before.
+    pub steps: Arc<[(Time, Chance)]>,
+}
+
+impl Parameters {
+    /// The medium, at the start.
+    pub fn build(&self, rng: Rng) -> Option<Box<dyn Loss>> {
+        Some(Box::new(Steps::new(self.steps.clone(), rng)))
+    }
+}
+
 /// Each packet is lost with the chance of the step in which its service ends, independent of the others.
 #[derive(Debug)]
 pub struct Steps {

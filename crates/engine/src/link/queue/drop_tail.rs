@@ -32,7 +32,7 @@ impl Part for Parameters {
 
 impl Parameters {
     /// An empty queue.
-    pub fn build(&self, _site: Site) -> Box<dyn Queue> {
+    pub fn build(&self, _site: Site<'_>) -> Box<dyn Queue> {
         Box::new(DropTail::new(self.buffer))
     }
 }

@@ -52,9 +52,9 @@ impl Part for Parameters {
 
 impl Parameters {
     /// An empty queue.
-    pub fn build(&self, site: Site) -> Box<dyn Queue> {
+    pub fn build(&self, site: Site<'_>) -> Box<dyn Queue> {
         let early = Early::Headers(self.headers);
-        Box::new(HeaderDrop::new(early, self.bytes_max, self.unmarked_is_header, site.departure, site.rng))
+        Box::new(HeaderDrop::new(early, self.bytes_max, self.unmarked_is_header, header_departure(&site), site.rng))
     }
 }
 
@@ -69,6 +69,14 @@ const UNMARKED_AS: &[(&str, bool)] = &[("data", false), ("header", true)];
 
 pub(super) fn unmarked_is_header(values: &Values) -> bool {
     values.choice("unmarked", UNMARKED_AS)
+}
+
+/// A full packet, and the header that follows it.
+const WITH_HEADER: Bytes = Bytes::new(1_552);
+
+/// How long the link takes for a header and the data before it, as long as a full packet.
+pub(super) fn header_departure(site: &Site<'_>) -> Duration {
+    site.rate.usual_time_for(WITH_HEADER)
 }
 
 /// The field `buffer`, where bytes are counted.
@@ -194,6 +202,8 @@ impl Queue for HeaderDrop {
 mod tests {
     use super::super::tests::packet;
     use super::*;
+    use crate::link::service::{self, RateModel};
+    use crate::units::Rate;
 
     fn marked(class: Class, len: u32) -> Packet {
         Packet { class, ..packet(len) }
@@ -236,6 +246,21 @@ mod tests {
         let order: Vec<u32> = std::iter::from_fn(|| queue.dequeue(Time::ZERO)).map(|(_, packet)| packet.len).collect();
         assert_eq!(order, [52, 53, 1_500]);
         assert_eq!((queue.headers, queue.bytes()), (0, Bytes::ZERO));
+    }
+
+    #[test]
+    fn a_header_leaves_with_its_data_as_fast_as_the_link_is() {
+        let is = |rate: RateModel, micros| {
+            let site = Site { rng: Rng::named(1, "router"), rate: &rate };
+            assert_eq!(header_departure(&site), Duration::from_micros(micros));
+        };
+        is(RateModel::constant(Rate::mbit(8)), 1_552);
+        is(RateModel::constant(Rate::mbit(4)), 3_104);
+        let steps = vec![(Time::ZERO, Rate::mbit(8)), (Time::from_nanos(1), Rate::mbit(80))].into();
+        is(RateModel::Steps(service::steps::Parameters { steps }), 1_552);
+        // 1500 bytes at each of three times in 6 ms.
+        let times = [1, 2, 6].map(Duration::from_millis).into();
+        is(RateModel::Trace(service::opportunities::Parameters { times }), 2_000);
     }
 
     /// How many of 100 headers are dropped that come `idle_ms` after a time in which the average was close to the threshold,

@@ -1,7 +1,7 @@
 //! The router queue of TCP decoupling for circuits whose VMSS nobody knows (thesis s2.3.1, the last alternative): header
 //! packets are dropped by all bytes that wait.
 
-use super::header_drop::{Early, HeaderDrop, UNMARKED, bytes_max, unmarked_is_header};
+use super::header_drop::{Early, HeaderDrop, UNMARKED, bytes_max, header_departure, unmarked_is_header};
 use super::{Queue, Site};
 use crate::part::{Absent, Description, Field, Kind, Mistake, Part, SIZE_BYTES_MAX, Values};
 use crate::units::Bytes;
@@ -51,8 +51,8 @@ impl Part for Parameters {
 
 impl Parameters {
     /// An empty queue.
-    pub fn build(&self, site: Site) -> Box<dyn Queue> {
+    pub fn build(&self, site: Site<'_>) -> Box<dyn Queue> {
         let early = Early::Occupancy(self.threshold);
-        Box::new(HeaderDrop::new(early, self.bytes_max, self.unmarked_is_header, site.departure, site.rng))
+        Box::new(HeaderDrop::new(early, self.bytes_max, self.unmarked_is_header, header_departure(&site), site.rng))
     }
 }

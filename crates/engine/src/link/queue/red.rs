@@ -106,7 +106,7 @@ impl Part for Parameters {
 
 impl Parameters {
     /// An empty queue.
-    pub fn build(&self, site: Site) -> Box<dyn Queue> {
+    pub fn build(&self, site: Site<'_>) -> Box<dyn Queue> {
         Box::new(Red::new(self.thresholds, self.counts, self.packets_max, site.rng))
     }
 }

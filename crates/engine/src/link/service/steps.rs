@@ -3,8 +3,27 @@
 use std::sync::Arc;
 
 use super::Service;
-use crate::time::Time;
+use crate::time::{Duration, Time};
 use crate::units::{Bytes, Rate};
+
+/// A rate and when it changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Each rate and the time from which on it holds, the first from zero on, each later than the one before.
+    pub steps: Arc<[(Time, Rate)]>,
+}
+
+impl Parameters {
+    /// The link at the start.
+    pub fn build(&self) -> Box<dyn Service> {
+        Box::new(Steps::new(self.steps.clone()))
+    }
+
+    /// How long the first rate takes for so many bytes.
+    pub fn usual_time_for(&self, len: Bytes) -> Duration {
+        self.steps[0].1.time_for(len)
+    }
+}
 
 /// Serves at a rate from a time on, until the next. A packet in service when the rate changes goes on at the new one.
 #[derive(Debug)]
