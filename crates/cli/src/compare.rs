@@ -110,8 +110,7 @@ fn simulate(points: &[Point], stop: &AtomicBool, windows: &mut thin::Windows) ->
     let mut outcomes = Vec::new();
     for point in points {
         for run in 0..point.scenario.runs {
-            let world =
-                World::build(&point.scenario, run, run == 0).map_err(|error| Failure::Wrong(error.to_string()))?;
+            let world = World::build(&point.scenario, run, run == 0);
             let stopped = || stop.load(Ordering::Relaxed);
             let Some((outcome, trace)) = world.run(point.index, &stopped) else {
                 return Err(Failure::Interrupted("interrupted before anything was compared".to_owned()));

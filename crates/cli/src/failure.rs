@@ -67,9 +67,7 @@ impl From<scenario::Error> for Failure {
 impl From<sweep::Error> for Failure {
     fn from(error: sweep::Error) -> Failure {
         match &error {
-            sweep::Error::World(_) | sweep::Error::JournalExists(_) | sweep::Error::OtherScenario(_) => {
-                Failure::Wrong(error.to_string())
-            }
+            sweep::Error::JournalExists(_) | sweep::Error::OtherScenario(_) => Failure::Wrong(error.to_string()),
             sweep::Error::Journal(..) => Failure::Failed(error.to_string()),
             sweep::Error::Interrupted(_) => Failure::Interrupted(error.to_string()),
         }

@@ -1,5 +1,6 @@
 //! `headend lab`
 
+mod limits;
 mod program;
 mod proxy;
 mod run;
@@ -217,9 +218,10 @@ fn print_json(results: &Results, runs: &serde_json::Value) -> Result<(), Failure
     })
 }
 
-/// Whatever has to be in order before anything is run: privileges, and a place that is clean. Says what the kernel
-/// cannot do of the hosts' personalities.
+/// Whatever has to be in order before anything is run: points that a lab can run, privileges, and a place that is clean.
+/// Says what the kernel cannot do of the hosts' personalities.
 pub(crate) fn prepare(request: &ScenarioRequest, points: &[Point]) -> Result<(), Failure> {
+    limits::check(points)?;
     let file = request.file.display();
     check_privilege(&format!("run it as root, or simulate: headend sim {file}"))?;
     privilege::raise_open_files();

@@ -361,6 +361,18 @@ fn an_interrupted_sweep_keeps_its_finished_runs_and_says_how_to_go_on() {
 }
 
 #[test]
+fn a_point_that_cannot_run_is_refused_before_any_point_runs() {
+    let place = Place::new();
+    let sweep = ["--sweep", "links.wire.one_way=false,true"];
+    for command in [&["check", "small.toml"][..], &["sim", "small.toml"], &["sim", "small.toml", "--out", "out"]] {
+        let refused = place.refusal(&[command, &sweep].concat(), 2);
+        assert!(refused.contains("small.toml:12: flows.f.to: no links lead back from \"b\" to \"a\""), "{refused}");
+        assert!(refused.contains("(at the point links.wire.one_way = true)"), "{refused}");
+    }
+    assert!(!place.path("out.part").exists(), "nothing was begun that would have to be resumed");
+}
+
+#[test]
 fn an_unknown_option_is_answered_with_a_tip_that_helps_or_with_none() {
     let place = Place::new();
     let field = place.refusal(&["sim", "small.toml", "--links.wire.loss", "3%"], 2);

@@ -108,7 +108,7 @@ type Passed = (Time, Port, Vec<u8>);
 /// The packets that hosts sent and received, from the captures of a world. Every byte is there: a capture cuts off only
 /// payload, and in a world that is zeros.
 fn world(scenario: &Scenario) -> (RunOutcome, Vec<Passed>, Vec<Passed>) {
-    let world = World::build(scenario, 0, true).expect("the scenario can be built");
+    let world = World::build(scenario, 0, true);
     let (outcome, trace) = world.run(0, &|| false).expect("nothing stops it");
     let captures = trace.expect("a trace was asked for").into_captures();
     let (mut sent, mut received) = (Vec::new(), Vec::new());
@@ -193,7 +193,7 @@ fn reactor(scenario: &Scenario, sent: Vec<Passed>, end: Time) -> (Network<Nobody
     let network = Network::outside(scenario, 0);
     let hosts: Vec<usize> = (0..scenario.nodes.len()).filter(|&node| network.port(node).is_some()).collect();
     let attachment = |&node: &usize| {
-        let within_reach = hosts.iter().filter(|&&to| network.reaches(node, to));
+        let within_reach = hosts.iter().filter(|&&to| network.topology().reaches(node, to));
         let addresses: Addresses =
             within_reach.map(|&to| (address(scenario, &scenario.nodes[to].name).into(), to as u16)).collect();
         Some(Attachment { node: node as u16, to: Destination::Of(Arc::new(addresses)) })

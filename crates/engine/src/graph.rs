@@ -28,6 +28,11 @@ pub struct Graph<N> {
     leaving: VecDeque<(Port, Packet)>,
 }
 
+/// The [`horizon`](Graph::horizon) of a graph of so many nodes.
+pub fn horizon(nodes: usize) -> Time {
+    Wakes::horizon_of(nodes)
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Wire {
     Loose,
@@ -102,7 +107,7 @@ impl<N: Node> Graph<N> {
         &mut ports[port]
     }
 
-    /// Before when all that happens must happen; what is to happen later never does. 52 days for up to 4096 nodes, and
+    /// The time before which everything must happen; what is to happen later never does. 52 days for up to 4096 nodes, and
     /// still 19 hours for 262,144.
     pub fn horizon(&self) -> Time {
         self.wakes.horizon()

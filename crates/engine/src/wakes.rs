@@ -48,9 +48,19 @@ impl Wakes {
         }
     }
 
-    /// Before when times must be: 52 days for up to 4096 members, 19 hours for 262,144.
+    /// The time before which all times must be: 52 days for up to 4096 members, 19 hours for 262,144.
     pub(crate) fn horizon(&self) -> Time {
         Time::from_nanos(NEVER >> self.index_bits)
+    }
+
+    /// The horizon of so many members.
+    pub(crate) fn horizon_of(members: usize) -> Time {
+        let (mut seats, mut index_bits) = (4, 2);
+        while seats < members {
+            seats *= 4;
+            index_bits += 2;
+        }
+        Time::from_nanos(NEVER >> index_bits)
     }
 
     fn time(&self, player: u64) -> Option<Time> {
@@ -127,6 +137,13 @@ mod tests {
         wakes.add();
         assert_eq!(wakes.horizon(), Time::from_nanos((1 << 50) - 1), "16,384 seats take 14 bits of 64");
         assert_eq!(wakes.first(), None, "13 days are left");
+    }
+
+    #[test]
+    fn the_horizon_of_a_number_of_members_is_known_beforehand() {
+        for members in [1, 4, 5, 16, 17, 64, 65, 1_024, 1_025, 4_096, 4_097] {
+            assert_eq!(of(members).horizon(), Wakes::horizon_of(members), "{members} members");
+        }
     }
 
     proptest! {

@@ -10,13 +10,13 @@ mod read;
 mod recording;
 pub mod reference;
 pub mod results;
-mod routes;
 pub mod schema;
 mod setting;
 mod sweep;
 pub mod tcp;
 #[cfg(test)]
 mod tests;
+pub mod topology;
 
 use std::path::Path;
 

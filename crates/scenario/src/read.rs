@@ -4,6 +4,7 @@ mod circuit;
 mod docsis;
 mod media;
 mod medium;
+mod network;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -18,7 +19,6 @@ use super::error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
 use super::fields::{self, Absent, FLOWS_MAX, Field, Kind, NAME_BYTES_MAX, NODES_MAX, Shape};
 use super::model::{Cable, Channel, Direction, Flow, FlowKind, Link, LinkKind, Node, NodeKind, Proxy, Tcp};
 use super::recording::{Recordings, Wrong};
-use super::routes::Routes;
 use super::setting::Setting;
 use super::tcp;
 use super::{Scenario, Sweep};
@@ -328,35 +328,17 @@ impl<'a> Reader<'a> {
                 proxy.local_link = local_link(number, section, &links);
             }
         }
-        let routes = Routes::new(&nodes, &links);
-        let mut flows = Vec::new();
-        let mut instances = 0;
-        for (name, section) in root.named("flows") {
-            let flow = self.flow(name, &section, &names, &nodes);
-            instances += u64::from(flow.count);
-            if let (Some(from), Some(to)) = (nodes.get(flow.from), nodes.get(flow.to))
-                && self.root.log.count() == 0
-                && !routes.join(flow.from, flow.to)
-            {
-                let text = format!("no links lead from \"{}\" to \"{}\" over routers", from.name, to.name);
-                section.wrong("to", section.place_of("to"), Problem::Contradiction(text));
-            }
-            if let Some(via) = flow.via
-                && self.root.log.count() == 0
-                && let Some(&end) = [flow.from, flow.to].iter().find(|end| !routes.leads_to(**end, via))
-            {
-                let text =
-                    format!("no links lead from \"{}\" to \"{}\" over routers", nodes[end].name, nodes[via].name);
-                section.wrong("via", section.place_of("via"), Problem::Contradiction(text));
-            }
-            flows.push(flow);
-        }
+        let flow_sections = root.named("flows");
+        let flows: Vec<Flow> =
+            flow_sections.iter().map(|(name, section)| self.flow(name, section, &names, &nodes)).collect();
+        let instances: u64 = flows.iter().map(|flow| u64::from(flow.count)).sum();
         if instances > FLOWS_MAX {
             let (found, expected) = (format!("{instances} flows in all"), format!("at most {FLOWS_MAX}"));
             root.wrong("flows", root.place_of("flows"), Problem::Value { found, expected });
         }
-        let circuits = circuit::circuits(self, &names, &nodes, &flows);
-        Scenario {
+        let circuit_sections = root.named("circuits");
+        let circuits = circuit::circuits(self, &circuit_sections, &names, &nodes, &flows);
+        let scenario = Scenario {
             title: root.setting("title").text(),
             seed: root.setting("seed").count(),
             runs: u32::try_from(root.setting("runs").count()).expect("the field's range fits 32 bits"),
@@ -367,7 +349,12 @@ impl<'a> Reader<'a> {
             circuits,
             interval: root.has("interval").then(|| root.setting("interval").span()),
             sweep: Sweep::default(),
+        };
+        // Only then every name is resolved.
+        if root.log.count() == 0 {
+            network::check(&scenario, root, &flow_sections, &circuit_sections);
         }
+        scenario
     }
 
     fn node(&self, name: &str, section: &Section<'_>, before: Option<&Node>) -> Node {

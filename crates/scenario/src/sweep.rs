@@ -1,6 +1,7 @@
 //! What to vary: axes of values, and the points that they span.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use super::document::{Data, Document, Table, Value};
 use super::error::{Error, Mistake, Place, Problem};
@@ -28,9 +29,16 @@ impl Document {
     /// Every point of its sweep, read and checked: one without a sweep. The first axis varies slowest.
     pub fn points(&self) -> Result<Vec<Point>, Error> {
         let plan = Plan::new(self)?;
-        let points = plan.check_size(&plan.at(&plan.choice(0))?)?;
-        plan.check_values()?;
-        (0..points).map(|index| plan.point(index)).collect()
+        let first = plan.read(&plan.choice(0))?;
+        let points = plan.check_size(&first)?;
+        let mut known = plan.check_values()?;
+        known.insert(0, first);
+        let point = |index| -> Result<Point, Error> {
+            let choice = plan.choice(index);
+            let scenario = known.remove(&index).map_or_else(|| plan.read(&choice), Ok)?;
+            Ok(Point { index, settings: plan.settings(&choice), scenario })
+        };
+        (0..points).map(point).collect()
     }
 
     /// What it says, every point of its sweep checked. The fields are those of the first point.
@@ -97,6 +105,11 @@ impl<'a> Plan<'a> {
         choice
     }
 
+    /// The point at which each axis has the value of this number.
+    fn index(&self, choice: &[usize]) -> usize {
+        self.axes.iter().zip(choice).fold(0, |index, (axis, &value)| index * axis.values.len() + value)
+    }
+
     fn settings(&self, choice: &[usize]) -> Vec<(String, String)> {
         let chosen = self.axes.iter().zip(choice);
         chosen.map(|(axis, &value)| (axis.path.clone(), axis.values[value].data.shown())).collect()
@@ -121,38 +134,54 @@ impl<'a> Plan<'a> {
         Err(Error::from(Mistake { place: self.place.clone(), field: "sweep".into(), problem }))
     }
 
-    /// Each value of each axis, with the others at their first: all mistakes at once.
-    fn check_values(&self) -> Result<(), Error> {
+    /// The scenarios of every value of each axis with the others at their first, by the index of the point; or all mistakes
+    /// at once.
+    fn check_values(&self) -> Result<BTreeMap<usize, Scenario>, Error> {
         let log = Log::default();
+        let mut known = BTreeMap::new();
         let mut choice = self.choice(0);
         for (i, axis) in self.axes.iter().enumerate() {
             for value in 1..axis.values.len() {
                 choice[i] = value;
-                if let Err(Error::Wrong(mistakes)) = self.at(&choice) {
-                    mistakes.listed.into_iter().for_each(|m| log.add(&m.place, m.field, m.problem));
+                match self.read(&choice) {
+                    Ok(scenario) => drop(known.insert(self.index(&choice), scenario)),
+                    Err(Error::Wrong(mistakes)) => {
+                        mistakes.listed.into_iter().for_each(|m| log.add(&m.place, m.field, m.problem));
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             choice[i] = 0;
         }
-        log.into_result(())
+        log.into_result(known)
     }
 
-    /// Point `index`. Values that are each right may contradict each other; then the message names the point.
-    fn point(&self, index: usize) -> Result<Point, Error> {
-        let choice = self.choice(index);
-        let settings = self.settings(&choice);
-        match self.at(&choice) {
-            Ok(scenario) => Ok(Point { index, settings, scenario }),
-            Err(Error::Wrong(mut mistakes)) if !settings.is_empty() => {
+    /// The scenario in which each axis has the value of this number. Values that are each right may contradict each
+    /// other, or ask too much of the network: then the message names the point.
+    fn read(&self, choice: &[usize]) -> Result<Scenario, Error> {
+        self.at(choice).map_err(|error| match error {
+            Error::Wrong(mut mistakes) => {
+                let settings = self.settings(choice);
                 let at: Vec<String> = settings.iter().map(|(path, value)| format!("{path} = {value}")).collect();
-                for mistake in &mut mistakes.listed {
+                for mistake in mistakes.listed.iter_mut().filter(|mistake| self.depends(mistake, choice)) {
                     let text = format!("{} (at the point {})", mistake.problem, at.join(", "));
                     mistake.problem = Problem::Contradiction(text);
                 }
-                Err(Error::Wrong(mistakes))
+                Error::Wrong(mistakes)
             }
-            Err(error) => Err(error),
-        }
+            error => error,
+        })
+    }
+
+    /// Whether a mistake at a point need not be one at every other. That of a swept value itself says so already.
+    fn depends(&self, mistake: &Mistake, choice: &[usize]) -> bool {
+        let is_first = choice.iter().all(|&value| value == 0);
+        let mut chosen = self.axes.iter().zip(choice).map(|(axis, &value)| &axis.values[value].place);
+        let is_swept = matches!(mistake.problem, Problem::Value { .. }) && chosen.any(|place| *place == mistake.place);
+        let table = |path: &str| path.rsplit_once('.').map_or(String::new(), |(table, _)| table.to_owned());
+        let is_beside = || self.axes.iter().any(|axis| table(&axis.path) == table(&mistake.field));
+        let may_differ = !is_first || matches!(mistake.problem, Problem::Contradiction(_)) || is_beside();
+        !self.axes.is_empty() && !is_swept && may_differ
     }
 }
 

@@ -5,6 +5,7 @@ mod fuzz;
 mod mistakes;
 mod published;
 mod registry;
+mod topology;
 
 use headend_engine::link::loss::{self, LossModel};
 use headend_engine::link::queue::Discipline;

@@ -15,12 +15,11 @@ use headend_engine::tcp::segment::Segment;
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 
-use crate::router::Routes;
+use crate::host::PORTS;
+use crate::router::REACHABLE;
+use headend_scenario::topology::{FIRST_PORT, Routes};
 use journeys::Journeys;
 use pieces::Pieces;
-
-/// The first port number of an edge's control TCPs.
-const FIRST_PORT: u16 = 1024;
 
 /// Passes packets on as a router, and puts into circuits what belongs there.
 #[derive(Debug)]
@@ -151,7 +150,8 @@ impl Edge {
 
     /// Where the next control TCP will be.
     pub(crate) fn next_endpoint(&self) -> Endpoint {
-        Endpoint { node: self.node, port: FIRST_PORT + self.ports.len() as u16 }
+        let port = usize::from(FIRST_PORT) + self.ports.len();
+        Endpoint { node: self.node, port: u16::try_from(port).expect(PORTS) }
     }
 
     /// Adds an end of a circuit: the other is at `peer`, the first TCP there.
@@ -189,7 +189,7 @@ impl Edge {
     fn forward(&mut self, now: Time, packet: Packet) {
         let Some(which) = self.carrier(&packet) else {
             let port = self.routes[usize::from(packet.dst.node)];
-            let port = port.expect("the world gives packets only destinations that can be reached");
+            let port = port.expect(REACHABLE);
             self.ready.push_back((port, packet));
             return;
         };
@@ -339,6 +339,6 @@ impl Node for Edge {
             return None;
         }
         let port = self.routes[usize::from(packet.dst.node)];
-        Some(port.expect("the world gives packets only destinations that can be reached"))
+        Some(port.expect(REACHABLE))
     }
 }

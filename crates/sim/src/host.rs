@@ -19,6 +19,7 @@ use headend_engine::time::Time;
 
 use crate::trace::Event;
 use headend_scenario::results::trace::What;
+use headend_scenario::topology::FIRST_PORT;
 
 pub(crate) use again::{Again, Past};
 pub(crate) use end::{Closing, End, Setup};
@@ -27,8 +28,8 @@ pub(crate) use media::Stream as MediaStream;
 pub(crate) use media::{Answers, Carriage, Encoder, Ledger, Media, Role, Sink as MediaSink, Source as MediaSource};
 pub(crate) use stream::{Sink, Source, Stream};
 
-/// The first port number of a host's connections; those below are of streams of datagrams and frames.
-const FIRST_PORT: u16 = 1024;
+/// Whoever reads a scenario counts what needs a port.
+pub(crate) const PORTS: &str = "a scenario has no more connections and streams at a node than that has ports";
 
 /// Runs connections and their applications. In the order of use (`repr(C)`), as `End` is.
 #[derive(Debug)]
@@ -76,10 +77,10 @@ impl Host {
         }
     }
 
-    /// Where the next stream to be added will be; `None` if all ports are taken.
-    pub(crate) fn next_stream(&self) -> Option<Endpoint> {
-        let port = u16::try_from(self.streams.len()).ok().filter(|port| *port < FIRST_PORT)?;
-        Some(Endpoint { node: self.node, port })
+    /// Where the next stream to be added will be.
+    pub(crate) fn next_stream(&self) -> Endpoint {
+        assert!(self.streams.len() < usize::from(FIRST_PORT), "{PORTS}");
+        Endpoint { node: self.node, port: self.streams.len() as u16 }
     }
 
     /// Adds one end of a stream of datagrams or frames. One that sends has no end.
@@ -146,11 +147,11 @@ impl Host {
         &self.personality
     }
 
-    /// Where the next end to be added will be, with so many control TCPs; `None` if not enough ports are left.
-    pub(crate) fn next_endpoint(&self, controls: usize) -> Option<Endpoint> {
+    /// Where the next end to be added will be, with so many control TCPs.
+    pub(crate) fn next_endpoint(&self, controls: usize) -> Endpoint {
         let from_above = self.controls.len() + controls;
-        let port = u16::try_from(usize::from(FIRST_PORT) + self.ends.len() + from_above).ok()?;
-        Some(Endpoint { node: self.node, port: port - from_above as u16 })
+        let port = u16::try_from(usize::from(FIRST_PORT) + self.ends.len() + from_above).expect(PORTS);
+        Endpoint { node: self.node, port: port - from_above as u16 }
     }
 
     /// Adds one end of a flow.

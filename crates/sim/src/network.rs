@@ -3,7 +3,7 @@
 
 mod parts;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headend_engine::cable::docsis::{self, Docsis};
@@ -16,8 +16,9 @@ use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 
 use crate::edge::Edge;
-use crate::router::{Router, Routes};
+use crate::router::Router;
 use headend_scenario::results::LinkRow;
+use headend_scenario::topology::{self, Topology};
 use headend_scenario::{DocsisChannel, LinkKind, NodeKind, Scenario};
 
 /// Links and routers, wired, and in each host's place an `H` and in each proxy's a `P`; or, if there is [`Nobody`], a port
@@ -172,7 +173,7 @@ impl<H: Node, P: Node> Network<H, P> {
         assert!(scenario.nodes.len() <= usize::from(u16::MAX) + 1, "addresses are 16 bits long");
         let topology = Topology::of(scenario);
         let mut graph = Graph::new();
-        graph.reserve(scenario.nodes.len() + 2 * scenario.links.len());
+        graph.reserve(topology::graph_nodes(&scenario.nodes, &scenario.links));
         for (node, spec) in scenario.nodes.iter().enumerate() {
             graph.add(match &spec.kind {
                 NodeKind::Router
@@ -200,16 +201,9 @@ impl<H: Node, P: Node> Network<H, P> {
         self.outside[node]
     }
 
-    /// Whether packets get from host `from` to host `to`. A packet must not enter that has no way to its destination.
-    pub fn reaches(&self, from: usize, to: usize) -> bool {
-        from != to && self.topology.routes(from)[to].is_some()
-    }
-
-    /// Whether packets from `node` to `to` leave it by link number `link` of the scenario.
-    pub fn leads_over(&self, node: usize, to: usize, link: usize) -> bool {
-        let port = self.links[..link].iter().filter(|before| before.between.contains(&node)).count();
-        self.topology.routes(node)[to].is_some_and(|way| usize::from(way.0) == port)
-            && self.links[link].between.contains(&node)
+    /// How the links join the nodes. A packet must not enter that has no way to its destination.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
     }
 
     /// Every direction of every link, in the order of the file.
@@ -323,70 +317,6 @@ impl<H: Node, P: Node> Node for Network<H, P> {
 
     fn take_discards(&mut self, into: &mut Vec<Discard>) {
         self.graph.take_discards(into);
-    }
-}
-
-/// How the links join the nodes.
-#[derive(Debug)]
-pub(crate) struct Topology {
-    /// For each node, the nodes at the far ends of its links, in the order of the file: port k leads along the k-th.
-    /// Each with whether routes lead there.
-    neighbours: Vec<Vec<(usize, bool)>>,
-    passes_on: Vec<bool>,
-}
-
-impl Topology {
-    fn of(scenario: &Scenario) -> Topology {
-        let mut neighbours = vec![Vec::new(); scenario.nodes.len()];
-        for link in &scenario.links {
-            let [a, b] = link.between;
-            neighbours[a].push((b, true));
-            neighbours[b].push((a, !link.one_way));
-        }
-        let passes_on = scenario.nodes.iter().map(|node| !matches!(node.kind, NodeKind::Host { .. })).collect();
-        Topology { neighbours, passes_on }
-    }
-
-    /// The ways with the fewest links from `node` to every other, through routers; of several, the one by the link that
-    /// the file names first.
-    pub(crate) fn routes(&self, node: usize) -> Routes {
-        let mut routes: Routes = vec![None; self.neighbours.len()];
-        let mut reached = VecDeque::from([(node, None)]);
-        while let Some((at, first)) = reached.pop_front() {
-            if at != node && !self.passes_on[at] {
-                continue;
-            }
-            for (port, &(next, leads)) in self.neighbours[at].iter().enumerate() {
-                if leads && next != node && routes[next].is_none() {
-                    routes[next] = first.or(Some(Port(port as u16)));
-                    reached.push_back((next, routes[next]));
-                }
-            }
-        }
-        routes
-    }
-
-    /// The nodes that a packet from `node` to `to` comes to, `to` the last; none if it is out of reach.
-    pub(crate) fn path(&self, node: usize, to: usize) -> Vec<usize> {
-        let mut path = Vec::new();
-        let mut at = node;
-        while at != to
-            && let Some(port) = self.routes(at)[to]
-        {
-            at = self.neighbours[at][usize::from(port.0)].0;
-            path.push(at);
-        }
-        path
-    }
-
-    /// The port by which a router in a host's place reaches the host: the one after those of its links.
-    fn own_port(&self, node: usize) -> Port {
-        Port(self.neighbours[node].len() as u16)
-    }
-
-    /// Whether a node is a router.
-    pub(crate) fn passes_on(&self, node: usize) -> bool {
-        self.passes_on[node]
     }
 }
 

@@ -16,16 +16,15 @@ use headend_engine::tcp::personality::Personality;
 use headend_engine::tcp::segment::Segment;
 use headend_engine::time::Time;
 
-use crate::router::Routes;
+use crate::host::PORTS;
+use crate::router::REACHABLE;
 use crate::trace::Event;
 use headend_scenario::results::trace::What;
+use headend_scenario::topology::{FIRST_PORT, Routes};
 
 pub(crate) use pair::{Leg, Opening, Pair};
 
-/// The first port number of a proxy. A pair has two: the even one faces the subscriber.
-const FIRST_PORT: u16 = 1024;
-
-/// Joins pairs of connections.
+/// Joins pairs of connections. A pair has two ports: the even one faces the subscriber.
 #[derive(Debug)]
 pub struct Proxy {
     node: u16,
@@ -70,10 +69,10 @@ impl Proxy {
         }
     }
 
-    /// Where the next pair's connections will be, local and remote; `None` if all ports are taken.
-    pub(crate) fn next_endpoints(&self) -> Option<[Endpoint; 2]> {
-        let port = u16::try_from(2 * self.pairs.len() + usize::from(FIRST_PORT)).ok()?;
-        Some([port, port.checked_add(1)?].map(|port| Endpoint { node: self.node, port }))
+    /// Where the next pair's connections will be, local and remote.
+    pub(crate) fn next_endpoints(&self) -> [Endpoint; 2] {
+        let port = |side: usize| u16::try_from(usize::from(FIRST_PORT) + 2 * self.pairs.len() + side).expect(PORTS);
+        [port(0), port(1)].map(|port| Endpoint { node: self.node, port })
     }
 
     /// Adds a pair of connections.
@@ -186,7 +185,7 @@ impl Node for Proxy {
     fn through(&self, _port: Port, packet: &Packet) -> Option<Port> {
         (packet.dst.node != self.node).then(|| {
             let port = self.routes[usize::from(packet.dst.node)];
-            port.expect("the world gives packets only destinations that can be reached")
+            port.expect(REACHABLE)
         })
     }
 }

@@ -3,9 +3,10 @@
 use headend_engine::node::{Node, Port, Step};
 use headend_engine::packet::Packet;
 use headend_engine::time::Time;
+use headend_scenario::topology::Routes;
 
-/// Where to send a packet for each node of the network; `None` for the node itself and for those out of reach.
-pub type Routes = Vec<Option<Port>>;
+/// What whoever routes packets may rely on.
+pub(crate) const REACHABLE: &str = "the world gives packets only destinations that can be reached";
 
 /// Sends each packet on towards its destination, at once.
 #[derive(Debug)]
@@ -31,6 +32,6 @@ impl Node for Router {
 
     fn through(&self, _port: Port, packet: &Packet) -> Option<Port> {
         let port = self.routes[usize::from(packet.dst.node)];
-        Some(port.expect("the world gives packets only destinations that can be reached"))
+        Some(port.expect(REACHABLE))
     }
 }

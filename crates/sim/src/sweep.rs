@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::{fmt, io, thread};
 
-use crate::world::{self, World};
+use crate::world::World;
 use headend_scenario::Point;
 use headend_scenario::results::trace::{RunTrace, Traces};
 use headend_scenario::results::{Results, RunOutcome, Swept};
@@ -47,8 +47,6 @@ pub struct Progress {
 /// Why a sweep yielded nothing.
 #[derive(Debug)]
 pub enum Error {
-    /// The scenario cannot be built.
-    World(world::Error),
     /// The journal cannot be read or written.
     Journal(PathBuf, io::Error),
     /// A journal is there and `resume` was not asked for.
@@ -62,7 +60,6 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::World(error) => error.fmt(f),
             Error::Journal(path, error) => write!(f, "{}: {error}", path.display()),
             Error::JournalExists(path) => {
                 write!(f, "{}: an interrupted sweep is kept here; resume it or remove it", path.display())
@@ -82,7 +79,6 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::World(error) => Some(error),
             Error::Journal(_, error) => Some(error),
             _ => None,
         }
@@ -91,13 +87,13 @@ impl std::error::Error for Error {
 
 type Finished = (RunOutcome, Option<RunTrace>);
 /// A run that was stopped yields `None`; one that found an invariant broken, its panic.
-type Ended = Result<Result<Option<Finished>, world::Error>, Box<dyn Any + Send>>;
+type Ended = Result<Option<Finished>, Box<dyn Any + Send>>;
 
 /// Runs every point of a sweep as often as the scenario says. `progress` hears of each finished run, and several times
 /// a second meanwhile, so that its owner can look for signals.
 ///
 /// # Errors
-/// A scenario that cannot be built, a journal that does not serve, an interruption.
+/// A journal that does not serve, an interruption.
 ///
 /// # Panics
 /// If a run breaks an invariant, with that invariant.
@@ -152,8 +148,7 @@ fn work(
                 {
                     let (point, run) = jobs[slot];
                     let ended = catch_unwind(AssertUnwindSafe(|| {
-                        let world = World::build(&points[point].scenario, run, options.trace)?;
-                        Ok(world.run(point, &stopped))
+                        World::build(&points[point].scenario, run, options.trace).run(point, &stopped)
                     }));
                     sender.send((slot, ended)).expect("the collector listens until all workers are done");
                 }
@@ -162,7 +157,7 @@ fn work(
         drop(sender);
         loop {
             match receiver.recv_timeout(std::time::Duration::from_millis(100)) {
-                Ok((slot, Ok(Ok(Some(finished))))) => {
+                Ok((slot, Ok(Some(finished)))) => {
                     if let Some(journal) = journal.as_deref_mut()
                         && let Err(error) = journal.append(&finished.0)
                     {
@@ -172,11 +167,7 @@ fn work(
                     slots[slot] = Some(finished);
                     at.done += 1;
                 }
-                Ok((_, Ok(Ok(None)))) | Err(mpsc::RecvTimeoutError::Timeout) => {}
-                Ok((_, Ok(Err(error)))) => {
-                    failure = Err(Error::World(error));
-                    halt.store(true, Ordering::Relaxed);
-                }
+                Ok((_, Ok(None))) | Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Ok((_, Err(panic))) => {
                     broken = Some(panic);
                     halt.store(true, Ordering::Relaxed);

@@ -12,7 +12,6 @@ mod streams;
 pub(crate) mod tests;
 
 use std::cell::Cell;
-use std::fmt;
 use std::rc::Rc;
 
 use headend_engine::node::Step;
@@ -84,99 +83,6 @@ struct Between {
     at: [Endpoint; 2],
     isn: [u32; 2],
 }
-
-/// Why a scenario cannot be built.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Error {
-    /// Addresses are 16 bits long.
-    TooManyNodes(usize),
-    /// A flow begins or ends at a router or a proxy.
-    NotAHost {
-        /// The flow.
-        flow: String,
-        /// The node.
-        node: String,
-    },
-    /// A flow's ends are not connected.
-    NoRoute {
-        /// The flow.
-        flow: String,
-        /// Where it begins.
-        from: String,
-        /// Where it should lead.
-        to: String,
-    },
-    /// A flow goes through a proxy between two nodes on the same side of it.
-    OneSided {
-        /// The flow.
-        flow: String,
-        /// The proxy.
-        proxy: String,
-    },
-    /// A host has an end of more flows than it has ports.
-    TooManyFlows {
-        /// The host.
-        node: String,
-    },
-    /// A host has an end of more streams of datagrams than it has ports for.
-    TooManyStreams {
-        /// The host.
-        node: String,
-    },
-    /// A circuit's ends are not connected.
-    NoCircuit {
-        /// The circuit.
-        circuit: String,
-        /// Where it begins.
-        from: String,
-        /// Where it should lead.
-        to: String,
-    },
-    /// So many nodes and links cannot run for that long.
-    TooLong {
-        /// How long the run may last.
-        duration: Duration,
-        /// How long it can.
-        longest: Duration,
-    },
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::TooManyNodes(nodes) => write!(f, "nodes: there are {nodes}, and at most 65536 are possible"),
-            Error::NotAHost { flow, node } => {
-                write!(f, "flows.{flow}: {node} is no host, and only hosts send and receive")
-            }
-            Error::NoRoute { flow, from, to } => {
-                write!(f, "flows.{flow}: no links lead from {from} to {to} through routers alone")
-            }
-            Error::OneSided { flow, proxy } => write!(
-                f,
-                "flows.{flow}.via: one of the flow's hosts must lie behind the `local_link` of {proxy}, and the other not"
-            ),
-            Error::TooManyFlows { node } => {
-                write!(
-                    f,
-                    "nodes.{node}: more flows than ports: at most 64512 flow instances may begin or end at a host, fewer if they \
-                     have control TCPs, and half as many go through a proxy"
-                )
-            }
-            Error::TooManyStreams { node } => {
-                write!(f, "nodes.{node}: at most 1024 flows of datagrams may begin or end at a host")
-            }
-            Error::NoCircuit { circuit, from, to } => {
-                write!(f, "circuits.{circuit}: no links lead from {from} to {to} through routers alone")
-            }
-            Error::TooLong { duration, longest } => {
-                let [duration, longest] = [duration, longest].map(|span| span.as_nanos() / 1_000_000_000);
-                write!(f, "duration: {duration} s, and with so many nodes and links less than {longest} s is possible")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Error {}
 
 impl World {
     /// Runs until all flows have ended or time is up. `stopped` is asked now and then whether to give up: then there is

@@ -104,7 +104,7 @@ fn nodes(option: &str, named: [Option<&str>; 2], network: &Network) -> Result<[u
         }
     };
     for [from, to] in [nodes, [nodes[1], nodes[0]]] {
-        if !network.reaches(from, to) {
+        if !network.topology().reaches(from, to) {
             return Err(wrong(format!("no links lead from {} to {} through routers alone", name(from), name(to))));
         }
     }

@@ -77,12 +77,7 @@ pub(super) struct ProxyPlan {
 }
 
 /// The processes that the transfers of a run need.
-pub(super) fn plans(
-    scenario: &Scenario,
-    network: &Network,
-    site: &Site,
-    transfers: &[Transfer],
-) -> Result<Vec<ProxyPlan>, Failure> {
+pub(super) fn plans(scenario: &Scenario, network: &Network, site: &Site, transfers: &[Transfer]) -> Vec<ProxyPlan> {
     let mut plans: Vec<ProxyPlan> = Vec::new();
     for transfer in transfers {
         let flow = &transfer.flow;
@@ -91,11 +86,7 @@ pub(super) fn plans(
             unreachable!("the reader checked what `via` names")
         };
         let name = &scenario.nodes[node].name;
-        let is_local = |host: usize| network.leads_over(node, host, spec.local_link);
-        if is_local(flow.from) == is_local(flow.to) {
-            let text = format!("flows.{}: both ends are on the same side of the proxy {name}", flow.name);
-            return Err(Failure::Wrong(text));
-        }
+        let is_local = |host: usize| network.topology().leads_over(node, host, spec.local_link);
         let (connects, listens) = transfer.ends();
         let from_local = is_local(connects);
         let known = plans.iter().position(|plan| (plan.node, plan.from_local) == (node, from_local));
@@ -115,7 +106,7 @@ pub(super) fn plans(
         plan.config += &way_in(site.host(node).address, port, site.host(listens).address, transfer.port);
         plan.relays.push((transfer.port, flow.name.clone(), transfer.instance));
     }
-    Ok(plans)
+    plans
 }
 
 /// The proxy's file, without its ways in. The side of who connects is its `local` one, whatever the scenario calls it.

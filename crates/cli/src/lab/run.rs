@@ -34,8 +34,6 @@ use crate::failure::Failure;
 /// Linux gives to connecting ends (net.ipv4.ip_local_port_range begins at 32768). After them come, in the same way, the
 /// ports at which proxies listen.
 const FIRST_PORT: u16 = 5_001;
-/// Flow instances of a run at most: each has two threads.
-const TRANSFERS_MAX: usize = 500;
 /// The time between two looks at whether to stop.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(20);
 /// The ends of flows are given so long to leave when they are told to.
@@ -79,11 +77,11 @@ pub(super) fn run(
 ) -> Result<Option<Ran>, Failure> {
     let scenario = &point.scenario;
     let seed = scenario.seed.wrapping_add(u64::from(run));
-    let transfers = transfers(scenario, seed, program)?;
+    let transfers = transfers(scenario, seed, program);
     let network = Network::outside_with_proxies(scenario, run);
     // Dropped last, after everything that is inside.
     let (site, tuns) = Site::build(scenario, &network)?;
-    let plans = proxy::plans(scenario, &network, &site, &transfers)?;
+    let plans = proxy::plans(scenario, &network, &site, &transfers);
     let attachments = attachments(&site, &network);
     let mut by_port: Vec<_> = attachments.iter().map(|_| None).collect();
     for (node, tun) in tuns.into_iter().enumerate() {
@@ -172,11 +170,8 @@ pub(super) fn run(
 }
 
 /// The instances of all flows, each at the time at which the simulator starts it with the same seed.
-fn transfers(scenario: &Scenario, seed: u64, program: Option<Program>) -> Result<Vec<Transfer>, Failure> {
+fn transfers(scenario: &Scenario, seed: u64, program: Option<Program>) -> Vec<Transfer> {
     let count: u64 = scenario.flows.iter().map(|flow| u64::from(flow.count)).sum();
-    if count > TRANSFERS_MAX as u64 {
-        return Err(Failure::Wrong(format!("flows: {count} instances, and a lab runs at most {TRANSFERS_MAX}")));
-    }
     let mut transfers = Vec::new();
     let mut near_ports = FIRST_PORT + count as u16..;
     for flow in &scenario.flows {
@@ -190,7 +185,7 @@ fn transfers(scenario: &Scenario, seed: u64, program: Option<Program>) -> Result
             transfers.push(transfer);
         }
     }
-    Ok(transfers)
+    transfers
 }
 
 /// The places at the ports of the network.
@@ -198,7 +193,7 @@ fn attachments(site: &Site, network: &Network) -> Vec<Option<Attachment>> {
     let ports = site.hosts().filter_map(|(node, _)| network.port(node)).map(|port| usize::from(port.0) + 1).max();
     let mut attachments = vec![None; ports.unwrap_or(0)];
     for (node, _) in site.hosts() {
-        let within_reach = site.hosts().filter(|&(other, _)| network.reaches(node, other));
+        let within_reach = site.hosts().filter(|&(other, _)| network.topology().reaches(node, other));
         let addresses: Addresses = within_reach.map(|(other, host)| (host.address.into(), number(other))).collect();
         if let Some(port) = network.port(node) {
             attachments[usize::from(port.0)] =

@@ -20,7 +20,7 @@ use headend_host::route::{Metrics, Route};
 use headend_host::sysctl::KernelSetting;
 use headend_host::tun::{self, Tun};
 use headend_host::{Error, Netlink};
-use headend_scenario::{FlowKind, NodeKind, Proxy, Scenario};
+use headend_scenario::{NodeKind, Proxy, Scenario};
 use headend_sim::network::Network;
 use rustix::process::geteuid;
 
@@ -32,8 +32,6 @@ use crate::failure::Failure;
 const PREFIX: &str = "headend-lab-";
 /// The name of a host's device.
 const DEVICE: &str = "link0";
-/// Hosts of a lab at most: each has a namespace, and the network one device for each.
-const HOSTS_MAX: usize = 100;
 
 /// The namespaces of a scenario's hosts, and of the proxies that flows go through.
 #[derive(Debug)]
@@ -62,31 +60,12 @@ impl Site {
     /// Makes a namespace for each host of `scenario`, and for each proxy that a flow goes through, and the devices that
     /// lead out of them, by node. What was made goes again if something fails.
     pub(super) fn build(scenario: &Scenario, network: &Network) -> Result<(Site, Vec<Option<Tun>>), Failure> {
-        let is_used = |number: usize| scenario.flows.iter().any(|flow| flow.via == Some(number));
-        let has_namespace = |number: usize| match &scenario.nodes[number].kind {
-            NodeKind::Host { .. } => true,
-            NodeKind::Proxy(_) => is_used(number),
-            NodeKind::Router => false,
-        };
-        let hosts = (0..scenario.nodes.len()).filter(|&number| has_namespace(number)).count();
-        if hosts > HOSTS_MAX {
-            return Err(Failure::Wrong(format!("nodes: {hosts} hosts and proxies, and a lab has at most {HOSTS_MAX}")));
-        }
-        if let Some((flow, what)) = scenario.flows.iter().find_map(|flow| Some((flow, only_simulated(flow.kind)?))) {
-            return Err(Failure::Wrong(format!("flows.{}.kind: {what} are simulated only", flow.name)));
-        }
-        if let Some(flow) = scenario.flows.iter().find(|flow| flow.socket.is_some()) {
-            return Err(Failure::Wrong(format!("flows.{}.socket: decoupling sockets are simulated only", flow.name)));
-        }
-        if let Some(circuit) = scenario.circuits.first() {
-            return Err(Failure::Wrong(format!("circuits.{}: circuits are simulated only", circuit.name)));
-        }
         static SITES: AtomicU32 = AtomicU32::new(0);
         let serial = SITES.fetch_add(1, Ordering::Relaxed);
         let mut site = Site { hosts: Vec::new(), sides: BTreeMap::new(), fast: Vec::new() };
         let mut tuns = Vec::new();
         for (number, node) in scenario.nodes.iter().enumerate() {
-            if !has_namespace(number) {
+            if !has_namespace(scenario, number) {
                 site.hosts.push(None);
                 tuns.push(None);
                 continue;
@@ -116,7 +95,7 @@ impl Site {
         let remote = self.settings(&proxy.remote.personality)?;
         let is_local = |&node: &usize| {
             matches!(scenario.nodes[node].kind, NodeKind::Host { .. })
-                && network.leads_over(number, node, proxy.local_link)
+                && network.topology().leads_over(number, node, proxy.local_link)
         };
         let exceptions =
             (0..scenario.nodes.len()).filter(is_local).map(|node| (address(node), local.metrics.clone())).collect();
@@ -152,6 +131,15 @@ impl Site {
     /// All hosts, and proxies that flows go through, with their numbers.
     pub(super) fn hosts(&self) -> impl Iterator<Item = (usize, &LabHost)> {
         self.hosts.iter().enumerate().filter_map(|(node, host)| Some((node, host.as_ref()?)))
+    }
+}
+
+/// True if a lab makes a namespace for node `number`: for hosts, and for proxies that a flow goes through.
+pub(super) fn has_namespace(scenario: &Scenario, number: usize) -> bool {
+    match &scenario.nodes[number].kind {
+        NodeKind::Host { .. } => true,
+        NodeKind::Proxy(_) => scenario.flows.iter().any(|flow| flow.via == Some(number)),
+        NodeKind::Router => false,
     }
 }
 
@@ -319,16 +307,6 @@ fn take_down(namespace: &Namespace) -> Result<(), Error> {
         std::thread::sleep(Duration::from_millis(5));
     }
     netns::remove(namespace.name())
-}
-
-/// The name of a kind of flows that no kernel can run for the simulator; `None` for the others.
-fn only_simulated(kind: FlowKind) -> Option<&'static str> {
-    match kind {
-        FlowKind::Requests { .. } => Some("requests one after another"),
-        FlowKind::Datagrams { .. } => Some("datagrams"),
-        FlowKind::Media => Some("frames with a deadline"),
-        FlowKind::Bulk { .. } | FlowKind::FtpGet | FlowKind::HttpGet { .. } => None,
-    }
 }
 
 #[cfg(test)]

@@ -15,8 +15,13 @@ use crate::setting::Setting;
 const NOWHERE: usize = usize::MAX;
 
 /// All circuits, in the file's order.
-pub(super) fn circuits(reader: &Reader<'_>, names: &Names<'_>, nodes: &[Node], flows: &[Flow]) -> Vec<Circuit> {
-    let sections = reader.root.named("circuits");
+pub(super) fn circuits(
+    reader: &Reader<'_>,
+    sections: &[(&str, Section<'_>)],
+    names: &Names<'_>,
+    nodes: &[Node],
+    flows: &[Flow],
+) -> Vec<Circuit> {
     sections.iter().map(|(name, section)| circuit(reader, name, section, names, nodes, flows)).collect()
 }
 

@@ -12,6 +12,7 @@ use headend_engine::units::Bytes;
 use super::Host;
 use crate::trace::Event;
 use headend_scenario::results::trace::What;
+use headend_scenario::topology::FIRST_PORT;
 
 /// The gate of one end of a flow. Data go one way, so that there is one circuit.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ impl Host {
     pub(super) fn poll_gated(&mut self, now: Time, index: usize) -> Option<Step> {
         let end = &mut self.ends[index];
         let (peer, out) = (end.peer(), end.out());
-        let data = Endpoint { node: self.node, port: index as u16 + super::FIRST_PORT };
+        let data = Endpoint { node: self.node, port: index as u16 + FIRST_PORT };
         let (src, dst, len, class, segment) = match end.poll_gated(now) {
             Output::Data(segment) => (data, peer, self.personality.wire_len(&segment), Class::User, segment),
             Output::Control(ring, which, segment) => {

@@ -92,10 +92,3 @@ fn the_journal_of_another_scenario_is_refused() {
     assert!(refused.to_string().contains("another scenario"), "{refused}");
     fs::remove_dir_all(&folder).unwrap();
 }
-
-#[test]
-fn a_scenario_that_cannot_be_built_fails_the_sweep() {
-    let mut points = points(1);
-    points[1].scenario.links.clear();
-    assert!(matches!(run(&points, &options(1), &mut |_| {}), Err(Error::World(world::Error::NoRoute { .. }))));
-}

@@ -18,11 +18,13 @@ use super::circuits;
 use super::sockets;
 use super::split::{Split, Way};
 use super::streams;
-use super::{Between, Error, Instance, Kind, World};
+use super::{Between, Instance, Kind, World};
 use crate::host::{Again, Closing, Host, Setup};
-use crate::network::{Network, Piece, Topology};
+use crate::network::{Network, Piece};
 use crate::proxy::Proxy;
+use crate::router::REACHABLE;
 use crate::traffic::{Application, Server};
+use headend_scenario::topology::Topology;
 use headend_scenario::{Flow, FlowKind, NodeKind, Scenario};
 
 /// A host's clocks have run for up to so long before the run begins: a multiple of the usual ticks.
@@ -32,13 +34,11 @@ impl World {
     /// Builds run `run` of `scenario`, which uses the seed `scenario.seed + run`. With `trace`, it records what
     /// [`Traces`](headend_scenario::results::trace::Traces) shows.
     ///
-    /// # Errors
-    /// If a flow's ends are no hosts or do not reach each other, or if there are too many of something.
-    pub fn build(scenario: &Scenario, run: u32, trace: bool) -> Result<World, Error> {
+    /// # Panics
+    /// If the scenario is one that no reader would have accepted: a flow's ends are no hosts or do not reach each other,
+    /// or there are too many of something.
+    pub fn build(scenario: &Scenario, run: u32, trace: bool) -> World {
         let seed = scenario.seed.wrapping_add(u64::from(run));
-        if scenario.nodes.len() > usize::from(u16::MAX) + 1 {
-            return Err(Error::TooManyNodes(scenario.nodes.len()));
-        }
         let live = Rc::new(Cell::new(0));
         let mut ends = vec![0; scenario.nodes.len()];
         for flow in &scenario.flows {
@@ -55,40 +55,31 @@ impl World {
                 Piece::Proxy(Box::new(Proxy::new(node as u16, topology.routes(node), tcp, live.clone(), trace)))
             }
         });
-        let (limit, horizon) = (Time::ZERO + scenario.duration, network.graph.horizon());
-        if limit >= horizon {
-            return Err(Error::TooLong { duration: scenario.duration, longest: horizon.since(Time::ZERO) });
-        }
+        let limit = Time::ZERO + scenario.duration;
+        assert!(limit < network.graph.horizon(), "a network of this size has time for a run of {}", scenario.duration);
         let mut flows = Vec::new();
         for flow in &scenario.flows {
-            let split = Way::of(scenario, &network.topology, flow)?;
-            let ways = (ways(scenario, &network.topology, flow)?, split);
+            let split = Way::of(scenario, &network.topology, flow);
+            let ways = (ways(&network.topology, flow), split);
             for instance in 0..flow.count {
                 flows.push(match flow.kind {
                     FlowKind::Datagrams { .. } | FlowKind::Media => {
-                        streams::add(scenario, seed, &mut network.graph, flow, instance, ways.0)?
+                        streams::add(scenario, seed, &mut network.graph, flow, instance, ways.0)
                     }
-                    _ => join(scenario, seed, trace, &mut network.graph, flow, instance, ways)?,
+                    _ => join(scenario, seed, trace, &mut network.graph, flow, instance, ways),
                 });
             }
         }
-        let circuits = circuits::join(scenario, seed, &mut network, &flows)?;
+        let circuits = circuits::join(scenario, seed, &mut network, &flows);
         let interval = scenario.interval;
-        Ok(World { network, flows, circuits, live, limit, interval, seed, run, trace })
+        World { network, flows, circuits, live, limit, interval, seed, run, trace }
     }
 }
 
 /// The ports through which the sender of `flow` reaches its receiver, or their proxy, and the other way round.
-fn ways(scenario: &Scenario, topology: &Topology, flow: &Flow) -> Result<[Port; 2], Error> {
-    let name = |node: usize| scenario.nodes[node].name.clone();
-    if let Some(node) = [flow.from, flow.to].into_iter().find(|&node| topology.passes_on(node)) {
-        return Err(Error::NotAHost { flow: flow.name.clone(), node: name(node) });
-    }
-    let way = |from: usize, to: usize| {
-        let no_route = || Error::NoRoute { flow: flow.name.clone(), from: name(from), to: name(to) };
-        topology.routes(from)[to].ok_or_else(no_route)
-    };
-    Ok([way(flow.from, flow.via.unwrap_or(flow.to))?, way(flow.to, flow.via.unwrap_or(flow.from))?])
+fn ways(topology: &Topology, flow: &Flow) -> [Port; 2] {
+    let way = |from: usize, to: usize| topology.routes(from)[to].expect(REACHABLE);
+    [way(flow.from, flow.via.unwrap_or(flow.to)), way(flow.to, flow.via.unwrap_or(flow.from))]
 }
 
 /// The two ends of a flow before their connections are made.
@@ -180,19 +171,18 @@ fn join(
     flow: &Flow,
     instance: u32,
     (ways, way): ([Port; 2], Option<Way>),
-) -> Result<Instance, Error> {
+) -> Instance {
     let mut rng = flow_rng(seed, flow, instance);
     let start = Time::ZERO + flow.start + stagger(&mut rng, flow);
     let isn = [rng.bits() as u32, rng.bits() as u32];
 
     let controls = flow.socket.as_ref().map_or(0, |socket| socket.controls as usize);
-    let meet = |node: usize| -> Result<(Personality, Endpoint), Error> {
+    let meet = |node: usize| -> (Personality, Endpoint) {
         let Piece::Host(host) = &graph.nodes()[node] else { unreachable!("both ends are hosts") };
-        let full = || Error::TooManyFlows { node: scenario.nodes[node].name.clone() };
-        Ok((host.personality().clone(), host.next_endpoint(controls).ok_or_else(full)?))
+        (host.personality().clone(), host.next_endpoint(controls))
     };
-    let (mut sender_tcp, sender_at) = meet(flow.from)?;
-    let (mut receiver_tcp, receiver_at) = meet(flow.to)?;
+    let (mut sender_tcp, sender_at) = meet(flow.from);
+    let (mut receiver_tcp, receiver_at) = meet(flow.to);
     if flow.socket.is_some() {
         (sender_tcp, receiver_tcp) = (data_personality(&sender_tcp), data_personality(&receiver_tcp));
     }
@@ -201,7 +191,7 @@ fn join(
     // Ends that agreed beforehand: also to learn how large a full segment will be.
     let from = PairedEnd { personality: &sender_tcp, isn: isn[0], clock_phase: phases[0] };
     let to = PairedEnd { personality: &receiver_tcp, isn: isn[1], clock_phase: phases[1] };
-    let split = way.map(|way| Split::new(scenario, seed, graph, way, &mut rng)).transpose()?;
+    let split = way.map(|way| Split::new(scenario, seed, graph, way, &mut rng));
     let (agreed, between) = match &split {
         None => (Connection::pair(from, to), None),
         Some(split) => {
@@ -275,7 +265,7 @@ fn join(
             gated,
         });
     }
-    Ok(Instance {
+    Instance {
         flow: flow.name.clone(),
         instance,
         kind: if matches!(flow.kind, FlowKind::Requests { .. }) { Kind::Requests } else { Kind::Transfer },
@@ -286,7 +276,7 @@ fn join(
         receiver: receiver_at,
         isn,
         split: split.map(|split| Between { at: split.at, isn: split.isn }),
-    })
+    }
 }
 
 /// How long the clock of the host called `node` had been running when the run began.

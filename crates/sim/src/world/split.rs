@@ -9,11 +9,12 @@ use headend_engine::tcp::connection::{Connection, PairedEnd};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Duration;
 
-use super::Error;
 use super::build::clock_phase;
 use crate::host::Host;
-use crate::network::{Piece, Topology};
+use crate::network::Piece;
 use crate::proxy::{Leg, Opening, Pair, Proxy};
+use crate::router::REACHABLE;
+use headend_scenario::topology::Topology;
 use headend_scenario::{Flow, NodeKind, Scenario};
 
 /// How a flow goes through its proxy: first what faces the host `from`, then what faces the host `to`.
@@ -37,26 +38,17 @@ pub(super) struct Split {
 
 impl Way {
     /// The way of `flow`, if it goes through a proxy.
-    pub(super) fn of(scenario: &Scenario, topology: &Topology, flow: &Flow) -> Result<Option<Way>, Error> {
-        let Some(proxy) = flow.via else { return Ok(None) };
+    pub(super) fn of(scenario: &Scenario, topology: &Topology, flow: &Flow) -> Option<Way> {
+        let proxy = flow.via?;
         let NodeKind::Proxy(spec) = &scenario.nodes[proxy].kind else {
             unreachable!("the reader checked what `via` names")
         };
-        let name = |node: usize| scenario.nodes[node].name.clone();
         let routes = topology.routes(proxy);
-        let out = |node: usize| {
-            let no_route = || Error::NoRoute { flow: flow.name.clone(), from: name(proxy), to: name(node) };
-            routes[node].ok_or_else(no_route)
-        };
-        let out = [out(flow.from)?, out(flow.to)?];
-        // A node's ports are its links in the scenario's order.
-        let before = scenario.links[..spec.local_link].iter().filter(|link| link.between.contains(&proxy)).count();
-        let side = |port: Port| if usize::from(port.0) == before { Side::Local } else { Side::Remote };
-        let sides = out.map(side);
-        if sides[0] == sides[1] {
-            return Err(Error::OneSided { flow: flow.name.clone(), proxy: name(proxy) });
-        }
-        Ok(Some(Way { proxy, model: spec.model, sides, out }))
+        let out = [flow.from, flow.to].map(|node| routes[node].expect(REACHABLE));
+        let is_local = |port: Port| topology.link_at(proxy, port) == Some(spec.local_link);
+        let sides = out.map(|port| if is_local(port) { Side::Local } else { Side::Remote });
+        assert!(sides[0] != sides[1], "one end of a flow lies behind its proxy's local link, and the other not");
+        Some(Way { proxy, model: spec.model, sides, out })
     }
 }
 
@@ -68,17 +60,17 @@ impl Split {
         graph: &Graph<Piece<Host, Proxy>>,
         way: Way,
         rng: &mut Rng,
-    ) -> Result<Split, Error> {
+    ) -> Split {
         let Piece::Proxy(proxy) = &graph.nodes()[way.proxy] else { unreachable!("a proxy is a proxy") };
         let name = &scenario.nodes[way.proxy].name;
-        let ports = proxy.next_endpoints().ok_or_else(|| Error::TooManyFlows { node: name.clone() })?;
-        Ok(Split {
+        let ports = proxy.next_endpoints();
+        Split {
             way,
             at: way.sides.map(|side| ports[side as usize]),
             isn: [rng.bits() as u32, rng.bits() as u32],
             tcp: way.sides.map(|side| proxy.personality(side).clone()),
             clock_phase: clock_phase(seed, name),
-        })
+        }
     }
 
     /// The proxy's node.

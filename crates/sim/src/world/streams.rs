@@ -16,7 +16,7 @@ use headend_engine::units::Bytes;
 
 use super::build::{clock_phase, flow_rng, stagger};
 use super::circuits::drop_tail;
-use super::{Error, Instance, Kind};
+use super::{Instance, Kind};
 use crate::host::{
     Answers, Carriage, Encoder, Host, Ledger, Media, MediaSink, MediaSource, MediaStream, Role, Sink, Source, Stream,
 };
@@ -32,14 +32,14 @@ pub(super) fn add(
     flow: &Flow,
     instance: u32,
     ways: [Port; 2],
-) -> Result<Instance, Error> {
+) -> Instance {
     let mut rng = flow_rng(seed, flow, instance);
     let start = Time::ZERO + flow.start + stagger(&mut rng, flow);
     let meet = |node: usize| {
         let Piece::Host(host) = &graph.nodes()[node] else { unreachable!("both ends are hosts") };
-        host.next_stream().ok_or_else(|| Error::TooManyStreams { node: scenario.nodes[node].name.clone() })
+        host.next_stream()
     };
-    let [sender, receiver] = [meet(flow.from)?, meet(flow.to)?];
+    let [sender, receiver] = [meet(flow.from), meet(flow.to)];
     let (kind, ends) = match (flow.kind, &flow.media) {
         (FlowKind::Datagrams { rate, packet, on, off }, _) => {
             let source = Source::new(receiver, ways[0], start, rate, packet).pulsed(on, off);
@@ -62,7 +62,7 @@ pub(super) fn add(
         let Piece::Host(host) = graph.node_mut(node) else { unreachable!("both ends are hosts") };
         host.add_stream(end);
     }
-    Ok(Instance {
+    Instance {
         flow: flow.name.clone(),
         instance,
         kind,
@@ -73,7 +73,7 @@ pub(super) fn add(
         receiver,
         isn: [0; 2],
         split: None,
-    })
+    }
 }
 
 /// The two ends of a flow of frames.

@@ -52,7 +52,7 @@ impl Queue for Cheating {
 
 /// A transfer over the paper's path with such a queue in front of the Ethernet; how many packets waited in it.
 fn run_with(cheat: Cheat) -> u64 {
-    let mut world = World::build(&paper(300_000, LossModel::NONE), 0, false).unwrap();
+    let mut world = World::build(&paper(300_000, LossModel::NONE), 0, false);
     let Place::Plain([down, _]) = world.network.links[1].place else { panic!("the Ethernet is a plain link") };
     let queue = Cheating { honest: DropTail::new(Capacity::Unlimited), cheat, taken: 0 };
     let service = Box::new(Constant::new(Rate::mbit(10)));

@@ -36,7 +36,7 @@ fn contest(queue: &str, n: u64, seed: u64) -> Contest {
         document.set(path, &value).unwrap_or_else(|error| panic!("{error}"));
     }
     let scenario = document.scenario().unwrap_or_else(|error| panic!("{error}"));
-    let outcome = World::build(&scenario, 0, false).unwrap().run(0, &|| false).unwrap().0;
+    let outcome = World::build(&scenario, 0, false).run(0, &|| false).unwrap().0;
     let of = |name: &'static str| outcome.flows.iter().filter(move |flow| flow.flow == name);
     let bytes = |name| of(name).map(|flow| flow.wire_bytes).sum::<u64>();
     let headers = outcome.circuits[0].headers;

@@ -81,7 +81,7 @@ fn run(seed: u64, threshold: &str) -> (u64, u64, u64) {
 /// The links of the core, and the largest occupancy there.
 fn core(seed: u64, text: &str) -> (Vec<LinkRow>, u64) {
     let scenario = Document::parse("lossless", text).unwrap().scenario().unwrap_or_else(|error| panic!("{error}"));
-    let outcome = World::build(&scenario, 0, false).unwrap().run(0, &|| false).unwrap().0;
+    let outcome = World::build(&scenario, 0, false).run(0, &|| false).unwrap().0;
     let core: Vec<LinkRow> = outcome.links.into_iter().filter(|link| link.link.starts_with("core")).collect();
     let delivered: u64 = core.iter().map(|link| link.delivered).sum();
     assert!(delivered > 1_000, "seed {seed}: the trunks send");

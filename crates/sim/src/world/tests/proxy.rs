@@ -137,17 +137,3 @@ fn a_server_that_is_gone_is_a_reset_to_the_client() {
     assert_eq!((get.delivered_bytes, &*get.fault), (0, "reset by the peer"), "{get:?}");
     assert!(get.active_ns < 1_000_000_000_000, "the PC does not wait for ever: {get:?}");
 }
-
-#[test]
-fn both_ends_of_a_flow_on_one_side_of_its_proxy_are_refused() {
-    let far = (
-        "[links.cable]",
-        "[nodes.peer]\n[links.peering]\nbetween = [\"peer\", \"proxy\"]\nrate = \"1Mbit/s\"\n[links.cable]",
-    );
-    let scenario = network(&[far, ("to = \"pc\"\n", "to = \"peer\"\nvia = \"proxy\"\n")]);
-    let error = World::build(&scenario, 0, false).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "flows.get.via: one of the flow's hosts must lie behind the `local_link` of proxy, and the other not"
-    );
-}

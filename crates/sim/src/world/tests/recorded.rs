@@ -25,7 +25,7 @@ fn a_link_serves_as_its_recording_says() {
     let scenario = Scenario::load(&folder.join("net.toml")).unwrap_or_else(|error| panic!("{error}"));
     std::fs::remove_dir_all(&folder).expect("it is there");
     // 6000 B in 6 ms are 8 Mbit/s: a megabyte and its headers take 1.027 s, and the slow start a little.
-    let (outcome, _) = World::build(&scenario, 0, false).unwrap().run(0, &|| false).unwrap();
+    let (outcome, _) = World::build(&scenario, 0, false).run(0, &|| false).unwrap();
     let seconds = outcome.flows[0].transfer_ns.expect("it completes") as f64 / 1e9;
     assert!((1.027..1.2).contains(&seconds), "{seconds} s");
 }
