@@ -73,7 +73,7 @@ bench-copying: build-packages $(TARGET)/release/headend ## as root: splice besid
 		--out $(OUT)/bench-copying.json $(if $(PAGE),--page $(PAGE))
 
 .PHONY: fuzz
-fuzz: ## fuzz the reader of scenarios, the TCP and the readers of a proxy's clients for FUZZ_SECONDS each (60); needs a nightly compiler
+fuzz: ## fuzz the reader of scenarios, the TCP, its codec and the readers of a proxy's clients for FUZZ_SECONDS each (60); needs a nightly compiler
 	@scripts/fuzz
 
 .PHONY: lab

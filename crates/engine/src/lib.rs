@@ -8,6 +8,7 @@
 pub mod cable;
 pub mod cc;
 pub mod circuit;
+pub mod codec;
 pub mod graph;
 pub mod link;
 pub mod node;

@@ -1,20 +1,20 @@
-//! Captures that Wireshark reads: pcapng (draft-ietf-opsawg-pcapng) with IPv4 and TCP headers made from what the engine
-//! knows. Payload is zeros, and only its first `snap_len` bytes are stored; the original length is right. Or with real
+//! Captures that Wireshark reads: pcapng (draft-ietf-opsawg-pcapng) with the IPv4 and TCP headers that the engine's
+//! codec makes. Payload is zeros, and only its first `snap_len` bytes are stored; the original length is right. Or with real
 //! bytes, where somebody has them.
 
+use std::net::Ipv4Addr;
+
+use headend_engine::codec::ipv4::Ipv4Header;
+use headend_engine::codec::protocol;
+use headend_engine::codec::tcp::TcpHeader;
 use headend_engine::packet::{Body, Endpoint, Packet};
-use headend_engine::tcp::segment::{Options, Segment};
+use headend_engine::tcp::segment::Segment;
 use headend_engine::time::Time;
 
 /// LINKTYPE_RAW: a packet begins with its IP header (tcpdump.org/linktypes).
 const LINKTYPE_RAW: u16 = 101;
 /// Times are in units of 10^-9 s (draft-ietf-opsawg-pcapng s4.2, if_tsresol).
 const NANOSECONDS: u8 = 9;
-
-const IPV4_HEADER: usize = 20;
-const TCP_HEADER: usize = 20;
-/// RFC 791: total length is 16 bits.
-const TOTAL_MAX: usize = u16::MAX as usize;
 
 /// A capture at one place: a growing pcapng file in memory.
 #[derive(Clone, Debug)]
@@ -124,92 +124,27 @@ fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
 
 /// Appends the headers of `packet` and returns the length of the whole packet.
 fn emit(out: &mut Vec<u8>, packet: &Packet, segment: &Segment) -> usize {
-    let options = options(&segment.options);
-    let tcp_len = TCP_HEADER + options.len();
+    let tcp = TcpHeader { src_port: packet.src.port, dst_port: packet.dst.port, segment: *segment };
+    let headers = Ipv4Header::LEN + tcp.wire_len();
     // An offloaded segment could be longer than IPv4 can say; RFC 791's field then holds its maximum.
-    let total = (IPV4_HEADER + tcp_len + segment.len as usize).min(TOTAL_MAX);
-
+    let payload_len = tcp.wire_len() + segment.len as usize;
+    let ip = Ipv4Header {
+        id: packet.id as u16,
+        ..Ipv4Header::new(address(packet.src), address(packet.dst), protocol::TCP, payload_len)
+    };
     let start = out.len();
-    out.extend_from_slice(&[0x45, 0]);
-    out.extend_from_slice(&(total as u16).to_be_bytes());
-    out.extend_from_slice(&(packet.id as u16).to_be_bytes());
-    out.extend_from_slice(&[0x40, 0, 64, 6, 0, 0]); // don't fragment, TTL 64, TCP
-    out.extend_from_slice(&address(packet.src));
-    out.extend_from_slice(&address(packet.dst));
-    let sum = checksum(0, &out[start..]);
-    out[start + 10..start + 12].copy_from_slice(&sum.to_be_bytes());
-
-    let tcp = out.len();
-    out.extend_from_slice(&packet.src.port.to_be_bytes());
-    out.extend_from_slice(&packet.dst.port.to_be_bytes());
-    out.extend_from_slice(&segment.seq.to_be_bytes());
-    out.extend_from_slice(&(if segment.flags.ack { segment.ack } else { 0 }).to_be_bytes());
-    let flags = &segment.flags;
-    let bits = u8::from(flags.fin)
-        | u8::from(flags.syn) << 1
-        | u8::from(flags.rst) << 2
-        | u8::from(flags.psh) << 3
-        | u8::from(flags.ack) << 4;
-    out.extend_from_slice(&[(tcp_len as u8 / 4) << 4, bits]);
-    out.extend_from_slice(&segment.window.to_be_bytes());
-    out.extend_from_slice(&[0; 4]); // checksum, urgent pointer
-    out.extend_from_slice(&options);
-    // RFC 9293 s3.1: the pseudo-header; zeros of payload add nothing.
-    let mut pseudo = 6 + (total - IPV4_HEADER) as u32;
-    for half in address(packet.src).chunks(2).chain(address(packet.dst).chunks(2)) {
-        pseudo += u32::from(half[0]) << 8 | u32::from(half[1]);
-    }
-    let sum = checksum(pseudo, &out[tcp..]);
-    out[tcp + 16..tcp + 18].copy_from_slice(&sum.to_be_bytes());
-    total
+    out.resize(start + headers, 0);
+    // Zeros of payload add nothing to the checksum.
+    ip.encode(&mut out[start..])
+        .and_then(|ip_len| tcp.encode(ip.pseudo_header(), &mut out[start + ip_len..]))
+        .expect("the engine sends no more options than a header holds");
+    Ipv4Header::LEN + usize::from(ip.payload_len)
 }
 
 /// Node n of a network has the address 10.x.y.1 where n = 256 x + y.
-fn address(end: Endpoint) -> [u8; 4] {
+fn address(end: Endpoint) -> Ipv4Addr {
     let [high, low] = end.node.to_be_bytes();
-    [10, high, low, 1]
-}
-
-/// The options as Linux lays them out, padded to a multiple of four bytes.
-fn options(options: &Options) -> Vec<u8> {
-    let mut out = Vec::with_capacity(40);
-    if let Some(mss) = options.mss {
-        out.extend_from_slice(&[2, 4]);
-        out.extend_from_slice(&mss.to_be_bytes());
-    }
-    if options.sack_permitted {
-        out.extend_from_slice(&[4, 2]);
-    }
-    if let Some((value, echo)) = options.timestamps {
-        out.extend_from_slice(&[8, 10]);
-        out.extend_from_slice(&value.to_be_bytes());
-        out.extend_from_slice(&echo.to_be_bytes());
-    }
-    if let Some(shift) = options.window_scale {
-        out.extend_from_slice(&[3, 3, shift]);
-    }
-    let blocks = options.sack.as_slice();
-    if !blocks.is_empty() {
-        out.extend_from_slice(&[5, 2 + 8 * blocks.len() as u8]);
-        for (left, right) in blocks {
-            out.extend_from_slice(&left.to_be_bytes());
-            out.extend_from_slice(&right.to_be_bytes());
-        }
-    }
-    // RFC 9293 s3.1: no-operation.
-    out.resize(out.len().next_multiple_of(4), 1);
-    out
-}
-
-/// RFC 1071.
-fn checksum(mut sum: u32, bytes: &[u8]) -> u16 {
-    for pair in bytes.chunks(2) {
-        sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
-    }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
+    Ipv4Addr::new(10, high, low, 1)
 }
 
 #[cfg(test)]

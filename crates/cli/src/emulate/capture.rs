@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use headend_engine::codec::ip;
 use headend_engine::node::Port;
 use headend_engine::time::{Duration, Time};
 use headend_host::clock::Monotonic;
@@ -105,7 +106,7 @@ impl Tap for Recorder {
     fn packet(&mut self, time: Time, port: Port, _inward: bool, bytes: &[u8]) {
         let Some(index) = self.sides.iter().position(|side| side.port == port) else { return };
         // Other protocols than IP have no place in such a file.
-        if !bytes.first().is_some_and(|first| matches!(first >> 4, 4 | 6)) {
+        if !matches!(ip::version(bytes), Ok(4 | 6)) {
             return;
         }
         let side = &mut self.sides[index];

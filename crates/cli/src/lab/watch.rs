@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
+use headend_engine::codec::ipv4::Ipv4Header;
+use headend_engine::codec::protocol;
+use headend_engine::codec::tcp::TcpHeader;
 use headend_engine::node::Port;
+use headend_engine::tcp::segment::Segment;
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 use headend_host::reactor::Tap;
@@ -46,11 +50,11 @@ impl Watched {
 
 impl Tap for Eyes {
     fn packet(&mut self, time: Time, _port: Port, inward: bool, bytes: &[u8]) {
-        let Some(segment) = SeenSegment::read(bytes) else { return };
+        let Some(header) = tcp_header(bytes) else { return };
         let mut watched = self.watched.lock().expect("nobody panics while it watches");
         let index = |port: u16| port.checked_sub(self.first_port).map(usize::from);
         let is_known = |index: &usize| *index < watched.len();
-        let (source, destination) = (segment.source_port, segment.destination_port);
+        let (source, destination) = (header.src_port, header.dst_port);
         let (flow, client, to_listener) = match (index(destination).filter(is_known), index(source).filter(is_known)) {
             (Some(flow), _) => (flow, source, true),
             (None, Some(flow)) => (flow, destination, false),
@@ -64,7 +68,7 @@ impl Tap for Eyes {
             (false, true) => return,
         };
         let seen = flow.connections.entry(client).or_insert_with(|| Seen::new(flow.enough));
-        seen.packet(time, place, &segment, bytes.len());
+        seen.packet(time, place, &header.segment, bytes.len());
     }
 }
 
@@ -117,11 +121,11 @@ impl Seen {
     }
 
     /// A packet of this flow, `len` bytes long, passed at `now`.
-    pub(super) fn packet(&mut self, now: Time, place: Where, segment: &SeenSegment<'_>, len: usize) {
+    pub(super) fn packet(&mut self, now: Time, place: Where, segment: &Segment, len: usize) {
         self.opened_at.get_or_insert(now);
         match place {
             Where::Leaving => {
-                if segment.syn {
+                if segment.flags.syn {
                     self.syns += 1;
                     self.sent.isn = segment.seq;
                     self.sent.near = 0;
@@ -132,7 +136,7 @@ impl Seen {
             }
             Where::Arriving => {
                 self.wire_bytes += len as u64;
-                if segment.syn {
+                if segment.flags.syn {
                     self.arrived.isn = segment.seq;
                 } else if segment.len > 0 {
                     let before = self.arrived.next;
@@ -181,7 +185,7 @@ struct Part {
 
 impl Sent {
     /// A data segment leaves; true if it has data that had left before.
-    fn send(&mut self, now: Time, segment: &SeenSegment<'_>) -> bool {
+    fn send(&mut self, now: Time, segment: &Segment) -> bool {
         let start = place(segment.seq, self.isn, self.near);
         let end = start + u64::from(segment.len);
         self.near = self.near.max(end);
@@ -200,8 +204,11 @@ impl Sent {
 
     /// An ACK comes; returns when the latest was sent of the pieces that it is the first to acknowledge. Karn's rule
     /// goes for the whole ACK, as in the engine: one for a retransmission may acknowledge what had arrived long ago.
-    fn acknowledge(&mut self, segment: &SeenSegment<'_>) -> Option<Time> {
-        let ack = segment.ack.map(|ack| place(ack, self.isn, self.acked))?;
+    fn acknowledge(&mut self, segment: &Segment) -> Option<Time> {
+        if !segment.flags.ack {
+            return None;
+        }
+        let ack = place(segment.ack, self.isn, self.acked);
         let mut latest = None;
         let mut is_ambiguous = false;
         let mut note = |part: &Part| {
@@ -218,7 +225,7 @@ impl Sent {
         }
         // The FIN takes a place as well, but is no data.
         self.acked = self.acked.max(ack.min(self.end));
-        for (from, to) in segment.sacks() {
+        for &(from, to) in segment.options.sack.as_slice() {
             let [from, to] = [from, to].map(|edge| place(edge, self.isn, self.acked));
             let first = self.flight.partition_point(|part| part.start < from);
             for part in self.flight.iter_mut().skip(first).take_while(|part| part.end <= to) {
@@ -242,7 +249,7 @@ struct Arrived {
 
 impl Arrived {
     /// A data segment arrives; false if all of it had come before.
-    fn take(&mut self, segment: &SeenSegment<'_>) -> bool {
+    fn take(&mut self, segment: &Segment) -> bool {
         let mut start = place(segment.seq, self.isn, self.next).max(self.next);
         let mut end = place(segment.seq, self.isn, self.next) + u64::from(segment.len);
         if end <= start || self.beyond.range(..=start).next_back().is_some_and(|(_, &to)| to >= end) {
@@ -271,89 +278,31 @@ fn place(number: u32, isn: u32, near: u64) -> u64 {
     near.saturating_add_signed(i64::from(number.wrapping_sub(near_number) as i32))
 }
 
-/// A TCP segment in an IPv4 packet (RFC 791 s3.1, RFC 9293 s3.1).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SeenSegment<'a> {
-    pub(super) source_port: u16,
-    pub(super) destination_port: u16,
-    seq: u32,
-    ack: Option<u32>,
-    syn: bool,
-    len: u32,
-    options: &'a [u8],
-}
-
-impl<'a> SeenSegment<'a> {
-    /// Reads the headers of `packet`; `None` if it is no whole TCP segment in IPv4.
-    pub(super) fn read(packet: &'a [u8]) -> Option<SeenSegment<'a>> {
-        const TCP: u8 = 6;
-        let header = usize::from(packet.first()? & 0xf) * 4;
-        if packet[0] >> 4 != 4 || header < 20 || *packet.get(9)? != TCP {
-            return None;
-        }
-        let total = usize::from(u16::from_be_bytes([*packet.get(2)?, packet[3]]));
-        let tcp = packet.get(header..total)?;
-        let u16_at = |at: usize| Some(u16::from_be_bytes(tcp.get(at..at + 2)?.try_into().ok()?));
-        let u32_at = |at: usize| Some(u32::from_be_bytes(tcp.get(at..at + 4)?.try_into().ok()?));
-        let offset = usize::from(*tcp.get(12)? >> 4) * 4;
-        let flags = *tcp.get(13)?;
-        Some(SeenSegment {
-            source_port: u16_at(0)?,
-            destination_port: u16_at(2)?,
-            seq: u32_at(4)?,
-            ack: (flags & 0x10 != 0).then_some(u32_at(8)?),
-            syn: flags & 0x02 != 0,
-            len: u32::try_from(tcp.len().checked_sub(offset)?).ok()?,
-            options: tcp.get(20..offset)?,
-        })
-    }
-
-    /// The edges of its SACK blocks (RFC 2018 s3).
-    fn sacks(&self) -> impl Iterator<Item = (u32, u32)> + use<'a> {
-        const SACK: u8 = 5;
-        let mut rest = self.options;
-        let mut blocks: &[u8] = &[];
-        while let [kind, tail @ ..] = rest {
-            rest = match (kind, tail) {
-                (0, _) => &[],
-                (1, _) => tail,
-                (_, [len, ..]) if *len >= 2 && usize::from(*len) <= rest.len() => {
-                    if *kind == SACK {
-                        blocks = &rest[2..usize::from(*len)];
-                    }
-                    &rest[usize::from(*len)..]
-                }
-                _ => &[],
-            };
-        }
-        let edge = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().expect("four bytes"));
-        blocks.chunks_exact(8).map(move |block| (edge(&block[..4]), edge(&block[4..])))
-    }
+/// The TCP header in an IPv4 packet; `None` if there is none, or not all of the segment.
+fn tcp_header(packet: &[u8]) -> Option<TcpHeader> {
+    let (ip, inside) = Ipv4Header::decode(packet).ok()?;
+    let is_whole = inside.len() == usize::from(ip.payload_len) && ip.fragment_offset == 0;
+    let (header, _) = TcpHeader::decode(inside).ok().filter(|_| is_whole && ip.protocol == protocol::TCP)?;
+    Some(header)
 }
 
 #[cfg(test)]
 mod tests {
+    use headend_engine::tcp::segment::Flags;
     use headend_engine::time::Duration;
 
     use super::*;
 
     const ISN: u32 = u32::MAX - 1_000;
 
-    fn data(start: u32, len: u32) -> SeenSegment<'static> {
-        let seq = ISN.wrapping_add(1 + start);
-        SeenSegment { source_port: 1, destination_port: 2, seq, ack: Some(0), syn: false, len, options: &[] }
+    const ACK: Flags = Flags { syn: false, ack: true, fin: false, rst: false, psh: false };
+
+    fn data(start: u32, len: u32) -> Segment {
+        Segment { seq: ISN.wrapping_add(1 + start), len, flags: ACK, ..Segment::default() }
     }
 
-    fn answer(ack: u32, options: &[u8]) -> SeenSegment<'_> {
-        SeenSegment {
-            source_port: 2,
-            destination_port: 1,
-            seq: 7,
-            ack: Some(ISN.wrapping_add(1 + ack)),
-            syn: false,
-            len: 0,
-            options,
-        }
+    fn answer(ack: u32) -> Segment {
+        Segment { seq: 7, ack: ISN.wrapping_add(1 + ack), flags: ACK, ..Segment::default() }
     }
 
     fn ms(ms: u64) -> Time {
@@ -362,7 +311,7 @@ mod tests {
 
     fn connected() -> Seen {
         let mut seen = Seen::new(Bytes::MAX);
-        let syn = SeenSegment { seq: ISN, ack: None, syn: true, len: 0, ..data(0, 0) };
+        let syn = Segment { seq: ISN, flags: Flags { syn: true, ack: false, ..ACK }, ..Segment::default() };
         seen.packet(ms(0), Where::Leaving, &syn, 60);
         seen.packet(ms(1), Where::Arriving, &syn, 60);
         seen
@@ -373,7 +322,7 @@ mod tests {
         let mut seen = connected();
         seen.packet(ms(10), Where::Leaving, &data(0, 1_000), 1_040);
         seen.packet(ms(12), Where::Leaving, &data(1_000, 1_000), 1_040);
-        seen.packet(ms(32), Where::Answer, &answer(2_000, &[]), 40);
+        seen.packet(ms(32), Where::Answer, &answer(2_000), 40);
         assert_eq!(seen.rtt.min(), Some(Duration::from_millis(20)), "of the latest that it acknowledges");
         assert_eq!((seen.segments, seen.retransmits, seen.acked_at), (2, 0, ms(32)));
     }
@@ -385,7 +334,7 @@ mod tests {
             let at = 10 * (1 + u64::from(part));
             seen.packet(ms(at), Where::Leaving, &data(part * 1_000, 1_000), 1_040);
             seen.packet(ms(at + 5), Where::Arriving, &data(part * 1_000, 1_000), 1_040);
-            seen.packet(ms(at + 9), Where::Answer, &answer((part + 1) * 1_000, &[]), 40);
+            seen.packet(ms(at + 9), Where::Answer, &answer((part + 1) * 1_000), 40);
         }
         assert_eq!((seen.arrived_at, seen.acked_at), (ms(25), ms(29)), "the second segment has the last of 1500 bytes");
         assert_eq!(seen.arrived(), Bytes::new(3_000));
@@ -396,7 +345,7 @@ mod tests {
         let mut seen = connected();
         seen.packet(ms(10), Where::Leaving, &data(0, 1_000), 1_040);
         seen.packet(ms(210), Where::Leaving, &data(0, 1_000), 1_040);
-        seen.packet(ms(220), Where::Answer, &answer(1_000, &[]), 40);
+        seen.packet(ms(220), Where::Answer, &answer(1_000), 40);
         assert_eq!((seen.segments, seen.retransmits, seen.rtt.min()), (2, 1, None));
     }
 
@@ -406,13 +355,12 @@ mod tests {
         for part in 0..3 {
             seen.packet(ms(10), Where::Leaving, &data(part * 1_000, 1_000), 1_040);
         }
-        let mut options = vec![1, 1, 5, 10];
-        options.extend(ISN.wrapping_add(1_001).to_be_bytes());
-        options.extend(ISN.wrapping_add(3_001).to_be_bytes());
-        seen.packet(ms(30), Where::Answer, &answer(0, &options), 52);
+        let mut selective = answer(0);
+        selective.options.sack.push(ISN.wrapping_add(1_001), ISN.wrapping_add(3_001));
+        seen.packet(ms(30), Where::Answer, &selective, 52);
         assert_eq!(seen.rtt.quantile(99), seen.rtt.min(), "one round trip");
         seen.packet(ms(31), Where::Leaving, &data(0, 1_000), 1_040);
-        seen.packet(ms(51), Where::Answer, &answer(3_000, &[]), 40);
+        seen.packet(ms(51), Where::Answer, &answer(3_000), 40);
         assert_eq!(seen.rtt.quantile(99).map(Duration::as_millis), Some(20), "and no other");
         assert_eq!((seen.retransmits, seen.acked_at), (1, ms(51)));
     }
@@ -434,13 +382,13 @@ mod tests {
         packet[3] = 40;
         packet[9] = 6;
         packet[20 + 12] = 5 << 4;
-        assert!(SeenSegment::read(&packet).is_some());
-        assert!(SeenSegment::read(&packet[..39]).is_none());
-        assert!(SeenSegment::read(&[]).is_none());
-        for (at, value) in [(0, 0x65), (0, 0x44), (9, 17), (20 + 12, 15 << 4), (20 + 12, 4 << 4)] {
+        assert!(tcp_header(&packet).is_some());
+        assert!(tcp_header(&packet[..39]).is_none());
+        assert!(tcp_header(&[]).is_none());
+        for (at, value) in [(0, 0x65), (0, 0x44), (9, 17), (20 + 12, 15 << 4), (20 + 12, 4 << 4), (7, 1)] {
             let mut other = packet.clone();
             other[at] = value;
-            assert!(SeenSegment::read(&other).is_none(), "byte {at} = {value}");
+            assert!(tcp_header(&other).is_none(), "byte {at} = {value}");
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Which node a packet from outside is for.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
+
+use headend_engine::codec::ip::IpHeader;
 
 /// Addresses and the numbers of the nodes that have them.
 pub type Addresses = BTreeMap<IpAddr, u16>;
@@ -31,22 +33,15 @@ impl Attachment {
     pub(super) fn destination(&self, packet: &[u8]) -> Option<u16> {
         match &self.to {
             Destination::Always(node) => Some(*node),
-            Destination::Of(addresses) => addresses.get(&destination_address(packet)?).copied(),
+            Destination::Of(addresses) => addresses.get(&IpHeader::decode(packet).ok()?.0.dst()).copied(),
         }
-    }
-}
-
-/// The destination address of an IP packet: RFC 791 s3.1, RFC 8200 s3.
-fn destination_address(packet: &[u8]) -> Option<IpAddr> {
-    match packet.first()? >> 4 {
-        4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(packet.get(16..20)?).ok()?).into()),
-        6 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(packet.get(24..40)?).ok()?).into()),
-        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
     use super::*;
 
     #[test]

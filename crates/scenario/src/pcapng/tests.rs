@@ -1,5 +1,10 @@
+use std::net::Ipv6Addr;
+
+use headend_engine::codec::ipv6::Ipv6Header;
+use headend_engine::codec::udp::UdpHeader;
 use headend_engine::packet::Class;
-use headend_engine::tcp::segment::{Flags, SackBlocks};
+use headend_engine::rng::Rng;
+use headend_engine::tcp::segment::{Flags, Options, SackBlocks};
 
 use super::tshark::tshark;
 use super::*;
@@ -74,19 +79,110 @@ fn tshark_reads_back_times_lengths_and_options_of_truncated_packets() {
     assert_eq!(lines[4], "4.000000028,1512,80,1460,,2");
 }
 
-#[test]
-fn sack_blocks_are_encoded_as_rfc_2018_says() {
-    let mut sack = SackBlocks::default();
-    sack.push(100, 200);
-    sack.push(300, 400);
-    let bytes = options(&Options { sack, ..Options::default() });
-    assert_eq!(bytes.len(), Options { sack, ..Options::default() }.wire_len() as usize);
-    assert_eq!(bytes[..10], [5, 18, 0, 0, 0, 100, 0, 0, 0, 200]);
-    assert_eq!(bytes[18..], [1, 1]);
+/// What tshark prints of `fields` for each packet, separated by commas, lists by spaces.
+fn fields_of(capture: &[u8], name: &str, fields: &[&str]) -> Option<Vec<String>> {
+    let mut arguments = vec!["-o", "tcp.relative_sequence_numbers:FALSE", "-T", "fields", "-E", "separator=,"];
+    arguments.extend(["-E", "aggregator=/s"]);
+    fields.iter().for_each(|field| arguments.extend(["-e", field]));
+    tshark(capture, name, &arguments).map(|read| read.lines().map(str::to_owned).collect())
 }
 
 #[test]
-fn the_checksum_of_rfc_1071s_example_is_right() {
-    // RFC 1071 s3: the sum of 00 01 f2 03 f4 f5 f6 f7 is ddf2.
-    assert_eq!(checksum(0, &[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+fn tshark_reads_any_segment_as_it_was_and_finds_its_sums_right() {
+    let mut rng = Rng::named(1, "segments");
+    let packets: Vec<Packet> = (0..500).map(|id| packet(id, CLIENT, SERVER, any_segment(&mut rng))).collect();
+    let fields = ["tcp.seq_raw", "tcp.ack_raw", "tcp.window_size_value", "tcp.len", "tcp.options.mss_val"];
+    let more = ["tcp.options.wscale.shift", "tcp.options.timestamp.tsval", "tcp.options.timestamp.tsecr"];
+    let last = ["tcp.options.sack_le", "tcp.options.sack_re", "ip.checksum.status", "tcp.checksum.status"];
+    let whole = capture(&packets, 65_535);
+    let Some(read) = fields_of(&whole, "segments", &[&fields[..], &more, &last].concat()) else { return };
+    assert_eq!(read.len(), packets.len());
+    for (read, packet) in read.iter().zip(&packets) {
+        let Body::Tcp(segment) = packet.body else { unreachable!("all are TCP") };
+        assert_eq!(*read, expected_fields(&segment), "{segment:?}");
+    }
+}
+
+/// Any numbers and flags, and options as far as a header has room.
+fn any_segment(rng: &mut Rng) -> Segment {
+    let bits = rng.bits();
+    let is = |bit: u32| bits >> bit & 1 != 0;
+    let mut options = Options {
+        mss: is(0).then(|| rng.bits() as u16),
+        window_scale: is(1).then(|| rng.bits() as u8 % 15),
+        sack_permitted: is(2),
+        timestamps: is(3).then(|| (rng.bits() as u32, rng.bits() as u32)),
+        ..Options::default()
+    };
+    while options.wire_len() <= 32 && rng.bits() & 1 == 0 {
+        let left = rng.bits() as u32;
+        options.sack.push(left, left.wrapping_add(1 + (rng.bits() as u32 >> 8)));
+        if options.wire_len() > 40 {
+            options.sack = SackBlocks::default();
+            break;
+        }
+    }
+    // A reset's payload is text to tshark, and its length none.
+    let flags = Flags { syn: is(4), ack: is(5), fin: is(6), rst: false, psh: is(7) };
+    let ack = if flags.ack { rng.bits() as u32 } else { 0 };
+    let (seq, len, window) = (rng.bits() as u32, rng.bits() as u32 % 1_400, rng.bits() as u16);
+    Segment { seq, ack, len, window, flags, options }
+}
+
+fn expected_fields(segment: &Segment) -> String {
+    let Options { mss, window_scale, timestamps, sack, .. } = segment.options;
+    let or_empty = |number: Option<u32>| number.map(|number| number.to_string()).unwrap_or_default();
+    let edges = |edge: fn(&(u32, u32)) -> u32| {
+        sack.as_slice().iter().map(|block| edge(block).to_string()).collect::<Vec<_>>().join(" ")
+    };
+    [
+        segment.seq.to_string(),
+        segment.ack.to_string(),
+        segment.window.to_string(),
+        segment.len.to_string(),
+        or_empty(mss.map(u32::from)),
+        or_empty(window_scale.map(u32::from)),
+        or_empty(timestamps.map(|(value, _)| value)),
+        or_empty(timestamps.map(|(_, echo)| echo)),
+        edges(|block| block.0),
+        edges(|block| block.1),
+        "1".to_owned(),
+        "1".to_owned(),
+    ]
+    .join(",")
+}
+
+#[test]
+fn tshark_finds_no_fault_in_datagrams_and_segments_over_either_ip() {
+    let payload = b"odd bytes";
+    let (src, dst) = (Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2));
+    let udp = UdpHeader { src_port: 40_000, dst_port: 40_001, payload_len: payload.len() as u16 };
+    let flags = Flags { ack: true, psh: true, ..Flags::default() };
+    let segment = Segment { seq: 7, ack: 9, window: 1_000, flags, ..Segment::default() };
+    let tcp = TcpHeader { src_port: 40_000, dst_port: 40_001, segment };
+    let mut capture = Capture::new("any", 65_535);
+    for protocol in [protocol::UDP, protocol::TCP] {
+        let header_len = if protocol == protocol::UDP { UdpHeader::LEN } else { tcp.wire_len() };
+        let v4 = Ipv4Header::new(address(CLIENT), address(SERVER), protocol, header_len + payload.len());
+        let v6 = Ipv6Header { flow_label: 0xabcde, ..Ipv6Header::new(src, dst, protocol, header_len + payload.len()) };
+        let mut packets = [vec![0; Ipv4Header::LEN], vec![0; Ipv6Header::LEN]];
+        v4.encode(&mut packets[0]).unwrap();
+        v6.encode(&mut packets[1]).unwrap();
+        for (packet, pseudo) in packets.iter_mut().zip([v4.pseudo_header(), v6.pseudo_header()]) {
+            let at = packet.len();
+            packet.resize(at + header_len, 0);
+            let covered = pseudo.with(payload);
+            if protocol == protocol::UDP {
+                udp.encode(covered, &mut packet[at..]).unwrap();
+            } else {
+                tcp.encode(covered, &mut packet[at..]).unwrap();
+            }
+            packet.extend(payload);
+            capture.record_bytes(0, packet);
+        }
+    }
+    let fields = ["udp.checksum.status", "tcp.checksum.status", "ipv6.hlim", "udp.length", "tcp.len"];
+    let arguments = [&fields[..], &["_ws.malformed"]].concat();
+    let Some(read) = fields_of(&capture.into_bytes(), "either", &arguments) else { return };
+    assert_eq!(read, ["1,,,17,,", "1,,64,17,,", ",1,,,9,", ",1,64,,9,"]);
 }

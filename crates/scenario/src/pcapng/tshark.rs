@@ -7,7 +7,7 @@ pub(crate) fn tshark(capture: &[u8], name: &str, arguments: &[&str]) -> Option<S
     let path = std::env::temp_dir().join(format!("headend-{}-{name}.pcapng", std::process::id()));
     std::fs::write(&path, capture).unwrap();
     let output = Command::new("tshark")
-        .args(["-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE", "-r"])
+        .args(["-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE", "-r"])
         .arg(&path)
         .args(arguments)
         .output();
