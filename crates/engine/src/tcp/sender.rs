@@ -31,18 +31,6 @@ pub(crate) struct Piece {
     pub(crate) fin: bool,
 }
 
-/// Everything an acknowledgement says to the sender, in positions.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard<'a> {
-    pub(crate) now: Time,
-    pub(crate) una: u64,
-    pub(crate) window: u64,
-    pub(crate) carries_data: bool,
-    pub(crate) sacks: &'a [(u64, u64)],
-    pub(crate) dsack: Option<(u64, u64)>,
-    pub(crate) echoed: Option<Time>,
-}
-
 /// The sending half of a connection.
 #[derive(Debug)]
 #[repr(C)]
@@ -225,46 +213,35 @@ impl Sender {
         una <= self.flight.max.max(self.probed_to)
     }
 
-    /// An acknowledgement arrived that [`may_acknowledge`](Self::may_acknowledge); `fresh` if its window is newer than
-    /// the last one taken (RFC 9293 s3.10.7.4, SND.WL1 and WL2).
-    pub(crate) fn hear(&mut self, heard: &Heard<'_>, fresh: bool) {
+    /// Takes an acknowledgement up to `una`, which [may be](Self::may_acknowledge). It offers a window of `window` bytes;
+    /// `fresh` says that this is newer than the last one taken (RFC 9293 s3.10.7.4, SND.WL1 and WL2).
+    pub(crate) fn hear(&mut self, una: u64, window: u64, fresh: bool, mut ack: Acknowledgement<'_>) {
         let flight = &mut self.flight;
-        let before = flight.una;
+        let before = ack.before;
         self.unanswered_probes = 0;
-        if heard.una < before {
+        if una < before {
             return;
         }
+        let offered = una + window;
         // The other end's data mostly acknowledge what is known: nothing is in flight, and nothing changes.
-        let known = heard.una == flight.max && heard.una == before && heard.una + heard.window == flight.edge;
-        if known && heard.dsack.is_none() {
+        let known = una == flight.max && una == before && offered == flight.edge;
+        if known && ack.dsack.is_none() {
             return;
         }
-        let offered = heard.una + heard.window;
         // RFC 9293 s3.8.6: a peer that takes its offer back is followed, by news or by a closed window.
-        let edge = if fresh && (offered > flight.edge || heard.una > before || heard.window == 0) {
-            offered
-        } else {
-            flight.edge
-        };
+        let edge = if fresh && (offered > flight.edge || una > before || window == 0) { offered } else { flight.edge };
         let window_moved = edge != flight.edge;
         flight.edge = edge;
-        self.window_max = self.window_max.max(heard.window);
-        flight.una = heard.una;
+        self.window_max = self.window_max.max(window);
+        flight.una = una;
         if let Some(records) = &mut self.records {
-            records.acknowledge(heard.una);
+            records.acknowledge(una);
         }
         flight.rtt = None;
         // A probed byte that the peer had room for after all.
-        flight.max = flight.max.max(flight.una);
-        flight.nxt = flight.nxt.max(flight.una);
-        let ack = Acknowledgement {
-            now: heard.now,
-            before,
-            duplicate: heard.una == before && !heard.carries_data && !window_moved && flight.max > flight.una,
-            sacks: heard.sacks,
-            dsack: heard.dsack,
-            echoed: heard.echoed,
-        };
+        flight.max = flight.max.max(una);
+        flight.nxt = flight.nxt.max(una);
+        ack.duplicate &= una == before && !window_moved && flight.max > una;
         // RFC 6298 s5.3; recovery may decide otherwise (NewReno's impatient variant).
         flight.restart_timer = flight.una > before;
         // RFC 1122 s4.2.2.17: who answers with a closed window, taken back perhaps, is there.
@@ -272,7 +249,7 @@ impl Sender {
             self.timeouts_in_a_row = 0;
         }
         self.recovery.on_ack(flight, &ack);
-        self.run_timer(heard.now);
+        self.run_timer(ack.now);
         // Nothing is left to probe for, or nothing to probe with.
         if self.flight.edge > self.flight.una || self.flight.una == self.flight.end {
             self.probe_at = None;

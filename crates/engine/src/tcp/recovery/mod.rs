@@ -22,13 +22,14 @@ use super::flight::Flight;
 use super::personality;
 use crate::time::Time;
 
-/// An acceptable acknowledgement, in positions.
+/// An acceptable acknowledgement, in positions: made where its segment arrives, and seen by all that follows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acknowledgement<'a> {
     pub(crate) now: Time,
     /// SND.UNA before it; `flight.una` is already the new one.
     pub(crate) before: u64,
-    /// It acknowledges nothing new, carries no data, changes no window, and data is outstanding (RFC 5681 s2).
+    /// It acknowledges nothing new, carries no data, changes no window, and data is outstanding (RFC 5681 s2). The sender
+    /// clears it where that is not so.
     pub(crate) duplicate: bool,
     /// SACK blocks, the D-SACK removed.
     pub(crate) sacks: &'a [(u64, u64)],
