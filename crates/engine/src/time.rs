@@ -36,6 +36,7 @@ impl Time {
     }
 
     /// Seconds since the run began; for reports only, never for decisions.
+    #[allow(clippy::float_arithmetic, reason = "for reports")]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -83,6 +84,7 @@ impl Duration {
     }
 
     /// The span in seconds; for reports only, never for decisions.
+    #[allow(clippy::float_arithmetic, reason = "for reports")]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }

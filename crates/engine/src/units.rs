@@ -106,12 +106,14 @@ impl Chance {
     }
 
     /// The chance nearest to `p`, which must lie in 0..=1; `None` otherwise. For reading configurations.
+    #[allow(clippy::float_arithmetic, reason = "for reading configurations")]
     pub fn from_f64(p: f64) -> Option<Chance> {
         // 2^64 is a power of two, so the product is exact and the conversion the same on every machine.
         (0.0..=1.0).contains(&p).then_some(Chance((p * 18_446_744_073_709_551_616.0) as u64))
     }
 
     /// The chance as a number in 0..=1; for reports only.
+    #[allow(clippy::float_arithmetic, reason = "for reports")]
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / 18_446_744_073_709_551_616.0
     }
