@@ -1,10 +1,12 @@
 //! What travels: headers and sizes, never payload.
 
+use crate::codec::ipv4::Ipv4Header;
+use crate::codec::udp::UdpHeader;
 use crate::tcp::segment::Segment;
 use crate::units::Bytes;
 
 /// Bytes of the IPv4 and UDP headers of a datagram (RFC 791, RFC 768).
-pub const DATAGRAM_HEADERS: u64 = 28;
+pub const DATAGRAM_HEADERS: u64 = (Ipv4Header::LEN + UdpHeader::LEN) as u64;
 
 /// One end of a flow: a node's address and a port on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
