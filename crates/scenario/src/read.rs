@@ -137,7 +137,7 @@ impl<'a> Section<'a> {
     fn setting(&self, name: &str) -> Setting {
         let field = self.field(name);
         if let Some(value) = self.table.get(name) {
-            return field.kind.read(&value.data).unwrap_or_else(|expected| {
+            return field.kind.read_from(value).unwrap_or_else(|expected| {
                 self.wrong(name, &value.place, Problem::Value { found: value.data.found(), expected });
                 field.kind.placeholder()
             });

@@ -4,7 +4,8 @@ use headend_engine::time::Duration;
 use headend_engine::units::quantity;
 use headend_engine::units::{Bytes, Capacity, Chance, Rate};
 
-use super::document::Data;
+use super::document::{Data, Value};
+use super::error::Place;
 use super::fields::{Family, Kind, RATE_BPS, SIZE_BYTES_MAX};
 
 /// A value of one of the simple kinds.
@@ -17,6 +18,23 @@ impl Kind {
     /// Reads a value, or says what is expected instead. Names of nodes and personalities are only read as text.
     pub(super) fn read(&self, data: &Data) -> Result<Setting, String> {
         self.try_read(data).ok_or_else(|| self.expected())
+    }
+
+    /// As [`read`](Kind::read), where it is known who wrote the value. A bare 1 for a probability is 100% in a file, which
+    /// is written with the documentation at hand; on a command line it may as well be meant as 1%.
+    pub(super) fn read_from(&self, value: &Value) -> Result<Setting, String> {
+        if self.is_ambiguous(value) { Err("its unit: 1% or 100%?".into()) } else { self.read(&value.data) }
+    }
+
+    /// True for a probability of 1 without a unit that a request asks for.
+    pub(super) fn is_ambiguous(&self, value: &Value) -> bool {
+        let is_bare = match &value.data {
+            Data::Text(text) | Data::Float(text) => !text.ends_with('%'),
+            Data::Integer(_) => true,
+            _ => false,
+        };
+        let is_certain = || self.read(&value.data) == Ok(Setting::Chance(Chance::ALWAYS));
+        matches!(self, Kind::Chance) && matches!(value.place, Place::Request(_)) && is_bare && is_certain()
     }
 
     fn try_read(&self, data: &Data) -> Option<Setting> {

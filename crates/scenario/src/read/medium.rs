@@ -86,11 +86,11 @@ impl<'a> Given<'a> {
                 let prefix = format!("{}{name}.", section.prefix);
                 Given::Table(Box::new(Section::open(section.log, &family.shape, prefix, &value.place, table)))
             }
-            data => family.plain.read(data).map_or_else(
+            data => family.plain.read_from(value).map_or_else(
                 |plain| {
                     // Who writes text means a plain value; whoever does not is told all that there is.
-                    let expected =
-                        if matches!(data, Data::Text(_)) { plain } else { section.field(name).kind.expected() };
+                    let is_plain = matches!(data, Data::Text(_)) || family.plain.is_ambiguous(value);
+                    let expected = if is_plain { plain } else { section.field(name).kind.expected() };
                     section.wrong(name, &value.place, Problem::Value { found: data.found(), expected });
                     Given::Wrong
                 },
@@ -138,7 +138,7 @@ fn steps(
             }
             _ => {}
         }
-        match kind.read(&of.data) {
+        match kind.read_from(of) {
             Ok(setting) => steps.push((span, setting)),
             Err(what) => return wrong(&of.place, of.data.found(), what),
         }

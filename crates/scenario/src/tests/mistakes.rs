@@ -153,6 +153,32 @@ fn values_beyond_the_limits_are_refused() {
 }
 
 #[test]
+fn a_bare_1_for_a_chance_is_refused_in_a_request_and_not_in_a_file() {
+    let text = SMALL.replacen("rate = \"10Mbit/s\"", "rate = \"10Mbit/s\"\nloss = 1", 1);
+    assert!(Scenario::parse("net.toml", &text).is_ok(), "all of them, as the file says");
+    for one in ["1", "1.0", "\"1\"", "10e-1"] {
+        let said = set_message("links.wire.loss", one);
+        assert!(said.starts_with("set: links.wire.loss: found ") && said.ends_with("its unit: 1% or 100%?"), "{said}");
+    }
+    let table = set_message("links.wire.loss", "{ model = \"bernoulli\", rate = 1 }");
+    assert_eq!(table, "set: links.wire.loss.rate: found 1, expected its unit: 1% or 100%?");
+    let steps = set_message("links.wire.loss", r#"[["0s", 0], ["1s", 1]]"#);
+    assert_eq!(steps, "set: links.wire.loss: found 1, expected its unit: 1% or 100%?");
+    for right in ["0", "0.5", "1e-7", "1%", "100%", "0.999"] {
+        let mut document = small();
+        document.set("links.wire.loss", right).expect("a field");
+        assert!(document.scenario().is_ok(), "{right}");
+    }
+    let mut document = small();
+    document.sweep("links.wire.loss", &["1", "2", "3%"]);
+    let Err(error) = document.points() else { panic!("1% or 100%?") };
+    assert_eq!(error.to_string(), "sweep: links.wire.loss: found 1, expected its unit: 1% or 100%?");
+    document.sweep("links.wire.loss", &["0%", "1", "2"]);
+    let Err(error) = document.points() else { panic!("1% or 100%?") };
+    assert_eq!(error.to_string().lines().count(), 2, "each wrong value once: {error}");
+}
+
+#[test]
 fn instances_of_all_flows_are_counted_together() {
     let text = format!("{SMALL}count = 60000\n[flows.g]\nfrom = \"a\"\nto = \"b\"\ncount = 60000\n");
     assert!(messages(&text)[0].contains("flows: found 120000 flows in all, expected at most 100000"));
