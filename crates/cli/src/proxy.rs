@@ -103,7 +103,9 @@ enum Subcommand {
     Rules(rules::Arguments),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// The ways in, as files and the command line have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 enum WayName {
     /// HTTP: CONNECT and absolute targets
     Http,

@@ -1,24 +1,26 @@
 //! The proxy's file.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::fs;
 use std::io;
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use serde::de::{Deserialize, Deserializer, Error as _};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 
-use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
 use headend_engine::units::quantity;
 use headend_host::proxy::access::{Destinations, Networks, Rule};
 use headend_host::proxy::config::{Admin, Config, Limits, Listener, Log, LogFormat, Model, Spool, Way};
+use headend_host::proxy::field::{Field, Table, Written};
 use headend_host::proxy::inbound::Destination;
 use headend_host::proxy::inbound::proxy_protocol::Version;
 use headend_host::proxy::side::SideOptions;
 use headend_host::proxy::users::Users;
 
+use super::WayName;
 use crate::failure::Failure;
 
 /// Reads the file of a proxy.
@@ -64,13 +66,13 @@ struct File {
     #[serde(default)]
     listen: Vec<ListenTable>,
     #[serde(default)]
-    local: SideTable,
+    local: TableOf<SideOptions>,
     #[serde(default)]
-    remote: SideTable,
+    remote: TableOf<SideOptions>,
     #[serde(default)]
     destinations: DestinationsTable,
     #[serde(default)]
-    limits: LimitsTable,
+    limits: TableOf<Limits>,
     spool: Option<SpoolTable>,
     admin: Option<AdminTable>,
     handover: Option<PathBuf>,
@@ -117,15 +119,6 @@ struct ListenTable {
     keep_client_address: bool,
 }
 
-#[derive(Clone, Copy, Debug, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum WayName {
-    Http,
-    Socks5,
-    Transparent,
-    Forward,
-}
-
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ProxyProtocolName {
@@ -140,43 +133,11 @@ enum VersionName {
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SideTable {
-    personality: Option<Personality>,
-    congestion_control: Option<String>,
-    rto_min: Option<Span>,
-    delayed_ack_max: Option<Span>,
-    quick_acks: Option<bool>,
-    dupack_threshold: Option<u32>,
-    initial_window: Option<u32>,
-    mss: Option<Size>,
-    send_buffer: Option<Size>,
-    receive_buffer: Option<Size>,
-    unsent_low_water: Option<Size>,
-    user_timeout: Option<Span>,
-}
-
-#[derive(Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct DestinationsTable {
     allow: Vec<RuleText>,
     deny: Vec<RuleText>,
     only: Vec<RuleText>,
-}
-
-#[derive(Debug, Default, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LimitsTable {
-    connections: Option<NonZeroUsize>,
-    connections_per_client: Option<NonZeroUsize>,
-    memory_per_connection: Option<Size>,
-    memory: Option<Size>,
-    socket_memory: Option<Size>,
-    header: Option<Size>,
-    handshake: Option<Span>,
-    connect: Option<Span>,
-    idle: Option<Span>,
-    drain: Option<Span>,
 }
 
 #[derive(Debug, serde::Deserialize)]
@@ -217,11 +178,6 @@ fn found(text: &str, expected: impl Display) -> String {
 }
 
 from_text!(Size, Bytes, |text| quantity::size(text).ok_or_else(|| quantity::SIZE.to_owned()));
-from_text!(Span, Duration, |text| {
-    quantity::span(text)
-        .filter(|span| *span > Duration::ZERO)
-        .ok_or_else(|| format!("{} longer than none", quantity::SPAN))
-});
 from_text!(RuleText, Rule, |text| Rule::read(text).map_err(str::to_owned));
 from_text!(Network, ipnet::IpNet, |text| {
     Networks::read(text).ok_or_else(|| "a network such as \"10.0.0.0/8\" or \"2001:db8::/32\"".to_owned())
@@ -229,24 +185,87 @@ from_text!(Network, ipnet::IpNet, |text| {
 from_text!(To, Destination, |text: &str| {
     Destination::read(text.as_bytes()).map_err(|why| format!("\"host:port\"; {why}"))
 });
-from_text!(Personality, SideOptions, |text| {
-    SideOptions::named(text).ok_or_else(|| format!("one of {}", SideOptions::names().collect::<Vec<_>>().join(", ")))
-});
+/// A table whose fields describe themselves.
+#[derive(Debug, Default)]
+struct TableOf<T>(T);
+
+impl<'de, T: Table> Deserialize<'de> for TableOf<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(TableVisitor(PhantomData))
+    }
+}
+
+struct TableVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Table> Visitor<'de> for TableVisitor<T> {
+    type Value = TableOf<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TableOf<T>, A::Error> {
+        let mut found: Vec<(usize, Written)> = Vec::new();
+        while let Some(index) = map.next_key_seed(KeyOf::<T>(PhantomData))? {
+            found.push((index, map.next_value_seed(ValueOf(&T::FIELDS[index]))?));
+        }
+        // One field may begin what others change, whatever their order in the file.
+        found.sort_by_key(|(index, _)| *index);
+        let mut table = T::default();
+        for (index, written) in found {
+            (T::FIELDS[index].read)(&mut table, written).map_err(A::Error::custom)?;
+        }
+        Ok(TableOf(table))
+    }
+}
+
+/// The name of a field, which is read as its place in [`Table::FIELDS`].
+struct KeyOf<T>(PhantomData<T>);
+
+impl<'de, T: Table> DeserializeSeed<'de> for KeyOf<T> {
+    type Value = usize;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<usize, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        T::FIELDS.iter().position(|field| field.name == name).ok_or_else(|| {
+            let names: Vec<String> = T::FIELDS.iter().map(|field| format!("`{}`", field.name)).collect();
+            D::Error::custom(format!("unknown field `{name}`, expected one of {}", names.join(", ")))
+        })
+    }
+}
+
+/// The value of a field, tried where it stands, so that a mistake is told with its line.
+struct ValueOf<T: 'static>(&'static Field<T>);
+
+impl<'de, T: Table> DeserializeSeed<'de> for ValueOf<T> {
+    type Value = Written;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Written, D::Error> {
+        let written = match toml::Value::deserialize(deserializer)? {
+            toml::Value::String(text) => Written::Text(text),
+            toml::Value::Integer(number) => Written::Number(number),
+            toml::Value::Boolean(truth) => Written::Truth(truth),
+            other => return Err(D::Error::custom(format!("found {}, expected one value", other.type_str()))),
+        };
+        (self.0.read)(&mut T::default(), written.clone()).map_err(D::Error::custom)?;
+        Ok(written)
+    }
+}
 
 /// A field, and what is wrong with it.
-type Wrong = (String, String);
+type Mistake = (String, String);
 
 impl File {
-    fn config(self, folder: &Path) -> Result<Config, Wrong> {
-        let listeners: Result<Vec<Listener>, Wrong> =
+    fn config(self, folder: &Path) -> Result<Config, Mistake> {
+        let listeners: Result<Vec<Listener>, Mistake> =
             (1..).zip(self.listen).map(|(number, table)| table.listener(number, folder)).collect();
         let mut config = Config::new(listeners?);
         config.workers = self.workers.unwrap_or(config.workers);
         config.user = self.user.or(config.user);
-        config.local = self.local.side();
-        config.remote = self.remote.side();
+        config.local = self.local.0;
+        config.remote = self.remote.0;
         config.destinations = self.destinations.destinations();
-        config.limits = self.limits.limits();
+        config.limits = self.limits.0;
         config.model = match (self.relay, self.spool) {
             (RelayName::Buffer, None) => Model::Buffer,
             (RelayName::Store, Some(spool)) => {
@@ -281,7 +300,7 @@ impl File {
 }
 
 impl ListenTable {
-    fn listener(self, number: usize, folder: &Path) -> Result<Listener, Wrong> {
+    fn listener(self, number: usize, folder: &Path) -> Result<Listener, Mistake> {
         let wrong = |field: &str, why: &str| Err((format!("listen {number}: {field}"), why.to_owned()));
         let way = match (self.way, self.to) {
             (WayName::Forward, Some(To(to))) => Way::Forward(to),
@@ -317,30 +336,6 @@ impl ListenTable {
     }
 }
 
-impl SideTable {
-    /// The personality, and what is spelt out beside it.
-    fn side(self) -> SideOptions {
-        let base = self.personality.map(|personality| personality.0).unwrap_or_default();
-        let span = |span: Option<Span>| span.map(|span| span.0);
-        let size = |size: Option<Size>| size.map(|size| size.0);
-        SideOptions {
-            congestion_control: self.congestion_control.or(base.congestion_control),
-            rto_min: span(self.rto_min).or(base.rto_min),
-            delayed_ack_max: span(self.delayed_ack_max).or(base.delayed_ack_max),
-            quick_acks: self.quick_acks.unwrap_or(base.quick_acks),
-            dupack_threshold: self.dupack_threshold.or(base.dupack_threshold),
-            initial_window: self.initial_window.or(base.initial_window),
-            mss: size(self.mss).or(base.mss),
-            send_buffer: size(self.send_buffer).or(base.send_buffer),
-            receive_buffer: size(self.receive_buffer).or(base.receive_buffer),
-            unsent_low_water: size(self.unsent_low_water).or(base.unsent_low_water),
-            user_timeout: span(self.user_timeout).or(base.user_timeout),
-            name: base.name,
-            unmapped: base.unmapped,
-        }
-    }
-}
-
 impl DestinationsTable {
     fn destinations(self) -> Destinations {
         let rules = |rules: Vec<RuleText>| rules.into_iter().map(|rule| rule.0).collect();
@@ -348,33 +343,10 @@ impl DestinationsTable {
     }
 }
 
-impl LimitsTable {
-    fn limits(self) -> Limits {
-        let default = Limits::default();
-        let span = |span: Option<Span>, default| span.map_or(default, |span| std_duration(span.0));
-        Limits {
-            connections: self.connections.map_or(default.connections, NonZeroUsize::get),
-            connections_per_client: self
-                .connections_per_client
-                .map_or(default.connections_per_client, NonZeroUsize::get),
-            memory_per_connection: self.memory_per_connection.map_or(default.memory_per_connection, |size| size.0),
-            memory: self.memory.map_or(default.memory, |size| size.0),
-            socket_memory: self.socket_memory.map(|size| size.0).or(default.socket_memory),
-            header: self.header.map_or(default.header, |size| size.0),
-            handshake: span(self.handshake, default.handshake),
-            connect: span(self.connect, default.connect),
-            idle: span(self.idle, default.idle),
-            drain: span(self.drain, default.drain),
-        }
-    }
-}
-
-fn std_duration(span: Duration) -> std::time::Duration {
-    std::time::Duration::from_nanos(span.as_nanos())
-}
-
 #[cfg(test)]
 mod tests {
+    use headend_engine::time::Duration;
+
     use super::*;
 
     const SMALLEST: &str = "[[listen]]\naddress = \"127.0.0.1:3128\"\nway = \"http\"\n";

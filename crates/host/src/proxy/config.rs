@@ -1,4 +1,4 @@
-//! What a proxy is told to be. Files are read elsewhere; here is what they come to, and what of it cannot be.
+//! The configuration of a proxy. Files are read elsewhere; here is what they come to, and what of it cannot be.
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use headend_engine::units::Bytes;
 
 use super::access::{Destinations, Networks};
+use super::field::fields;
 use super::inbound::Destination;
 use super::inbound::proxy_protocol::Version;
 use super::side::SideOptions;
@@ -18,7 +19,7 @@ use super::users::Users;
 pub struct Config {
     /// Threads that move bytes.
     pub workers: NonZeroUsize,
-    /// Who this process becomes once it listens, if it began as root.
+    /// The user that this process becomes once it listens, if it began as root.
     pub user: Option<String>,
     /// Ways in.
     pub listeners: Vec<Listener>,
@@ -26,26 +27,26 @@ pub struct Config {
     pub local: SideOptions,
     /// The TCP towards servers.
     pub remote: SideOptions,
-    /// How far one side may run ahead of the other.
+    /// The model of the relay: how far one side may run ahead of the other.
     pub model: Model,
-    /// Where connections may go.
+    /// The destinations that connections may have.
     pub destinations: Destinations,
-    /// What is bounded.
+    /// The bounds of what it takes from others.
     pub limits: Limits,
     /// A line for each connection.
     pub log: Log,
-    /// Where whoever operates it looks at it.
+    /// The place at which whoever operates it looks at it.
     pub admin: Option<Admin>,
-    /// Where a process that is to take the place of this one asks for its sockets.
+    /// The path at which a process that is to take the place of this one asks for its sockets.
     pub handover: Option<PathBuf>,
 }
 
-/// Where whoever operates a proxy looks at it.
+/// The place at which whoever operates a proxy looks at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admin {
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: SocketAddr,
-    /// Who may look; nobody else. Empty on a loopback address: whoever is on this machine.
+    /// The networks whose hosts may look; nobody else. Empty on a loopback address: whoever is on this machine.
     pub clients: Networks,
     /// Names under which browsers may reach it, besides addresses and `localhost`.
     pub names: Vec<String>,
@@ -54,13 +55,13 @@ pub struct Admin {
 /// A way in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: SocketAddr,
-    /// What clients speak.
+    /// The protocol that clients speak.
     pub way: Way,
-    /// Who may come; nobody else. Empty on a loopback address: whoever is on this machine.
+    /// The networks whose hosts may come; nobody else. Empty on a loopback address: whoever is on this machine.
     pub clients: Networks,
-    /// Who must say who they are.
+    /// The users, one of whom each client must say that it is; none is asked for if absent.
     pub users: Option<Users>,
     /// Senders whose PROXY header is believed; if any, nobody else may come and each must send one.
     pub proxy_senders: Networks,
@@ -70,25 +71,25 @@ pub struct Listener {
     pub keep_client_address: bool,
 }
 
-/// What clients speak.
+/// The ways in which clients say where they want to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
     /// An HTTP proxy: CONNECT and absolute targets.
     Http,
     /// SOCKS version 5.
     Socks5,
-    /// Nothing: the kernel diverts connections meant for others here (TPROXY).
+    /// Clients say nothing: the kernel diverts connections meant for others here (TPROXY).
     Transparent,
-    /// Nothing: all connections go to one place.
+    /// Clients say nothing: all connections go to one place.
     Forward(Destination),
 }
 
-/// How far one connection may run ahead of the other.
+/// The model of a relay: how far one connection may run ahead of the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Model {
-    /// Up to the memory of a connection.
+    /// The connection that receives runs ahead by up to the memory of a connection.
     Buffer,
-    /// Beyond it data waits in files.
+    /// Data beyond that memory waits in files.
     Store(Spool),
 }
 
@@ -101,36 +102,42 @@ pub struct Spool {
     pub quota: Bytes,
 }
 
-/// What is bounded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Open connections of clients; further ones wait to be accepted.
-    pub connections: usize,
-    /// Of one address; further ones are refused.
-    pub connections_per_client: usize,
-    /// Most bytes of memory in which one direction of a connection waits.
-    pub memory_per_connection: Bytes,
-    /// Of all connections together.
-    pub memory: Bytes,
-    /// Most bytes that TCP may have of the kernel's memory, on the whole machine, before the proxy's socket buffers are cut;
-    /// `None` for what goes with the machine's settings.
-    pub socket_memory: Option<Bytes>,
-    /// Most bytes of a request's head.
-    pub header: Bytes,
-    /// From accepting a connection until its request is complete.
-    pub handshake: Duration,
-    /// For resolving a name and connecting, all attempts together.
-    pub connect: Duration,
-    /// Without a byte either way.
-    pub idle: Duration,
-    /// For open connections to end, when the proxy is to.
-    pub drain: Duration,
+fields! {
+    /// The bounds of what a proxy takes from others.
+    pub struct Limits {
+        // Twice as many descriptors, and some, fit into the 20,000 that systems commonly grant.
+        connections: usize = 8_192, "8192",
+            "open connections, 10,000,000 at most; further ones wait to be accepted. Each takes two descriptors";
+        connections_per_client: usize = 1_024, "1024",
+            "open connections of one IPv4 address, or of one /64 of IPv6; further ones are refused";
+        memory_per_connection: Bytes = Bytes::new(256_000), "`\"256KB\"`",
+            "the memory in which one direction of a connection waits; at least 4096 bytes";
+        memory: Bytes = Bytes::new(256_000_000), "`\"256MB\"`",
+            "the memory of all connections together. What a client has said before its server is reached is a part \
+             of it beyond the first 1024 bytes. When it is taken, bytes are left in the kernel until the other side \
+             takes them, and longer requests wait, for `handshake` at most";
+        socket_memory: Option<Bytes> = None, "three quarters of the first number of `net.ipv4.tcp_mem`",
+            "the kernel's memory that TCP may have for the socket buffers of the whole machine. When it has more, \
+             the proxy's are cut ([how](../explanation/proxy.md#on-the-wire)), but for those of a size that a side \
+             asks for; if these alone may take more, the start says so";
+        header: Bytes = Bytes::new(16_384), "`\"16384B\"`",
+            "the longest head of an HTTP request; 512 bytes to 1 MiB";
+        handshake: Duration = Duration::from_secs(10), "`\"10s\"`",
+            "the time until a request is complete";
+        connect: Duration = Duration::from_secs(30), "`\"30s\"`",
+            "the time for resolving and connecting, all attempts together";
+        // RFC 5382 REQ-5: who keeps state of others' connections keeps it for two hours and four minutes.
+        idle: Duration = Duration::from_secs(7_440), "`\"7440s\"`",
+            "the time without a byte either way; both sides are then reset. The default is RFC 5382's";
+        drain: Duration = Duration::from_secs(30), "`\"30s\"`",
+            "the time for open connections to end after SIGTERM";
+    }
 }
 
 /// A line for each connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// Whether there are any.
+    /// True if there are any.
     pub connections: bool,
     /// Their form.
     pub format: LogFormat,
@@ -145,7 +152,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// What cannot be, in a field of a listener or of the whole.
+/// A mistake in a field of a listener or of the whole.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{field}: {what}", .listener.map_or(String::new(), |index| format!("listen {}: ", index + 1)))]
 pub struct Wrong {
@@ -153,27 +160,8 @@ pub struct Wrong {
     pub listener: Option<usize>,
     /// The field's name.
     pub field: &'static str,
-    /// What is wrong, and what would be right.
+    /// The mistake, and what would be right.
     pub what: String,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            // Twice as many descriptors, and some, fit into the 20,000 that systems commonly grant.
-            connections: 8_192,
-            connections_per_client: 1_024,
-            memory_per_connection: Bytes::new(256_000),
-            memory: Bytes::new(256_000_000),
-            socket_memory: None,
-            header: Bytes::new(16_384),
-            handshake: Duration::from_secs(10),
-            connect: Duration::from_secs(30),
-            // RFC 5382 REQ-5: who keeps state of others' connections keeps it for two hours and four minutes.
-            idle: Duration::from_secs(7_440),
-            drain: Duration::from_secs(30),
-        }
-    }
 }
 
 impl Default for Log {
@@ -196,20 +184,20 @@ impl Listener {
         }
     }
 
-    /// Whether a connection from `address` is to be served.
+    /// True if a connection from `address` is to be served.
     pub(crate) fn admits(&self, address: IpAddr) -> bool {
         admits(&self.clients, address)
     }
 }
 
 impl Admin {
-    /// Whether `address` may look.
+    /// True if `address` may look.
     pub fn admits(&self, address: IpAddr) -> bool {
         admits(&self.clients, address)
     }
 }
 
-/// Nobody is listed: whoever is on this machine.
+/// True if `address` is listed, or is on this machine if nobody is listed.
 fn admits(clients: &Networks, address: IpAddr) -> bool {
     if clients.is_empty() { address.to_canonical().is_loopback() } else { clients.contains(address) }
 }
@@ -226,11 +214,11 @@ impl Way {
     }
 }
 
-/// Beyond it nothing is counted.
+/// The most connections that can be counted.
 const CONNECTIONS_MAX: usize = 10_000_000;
 
 impl Config {
-    /// With `listeners`, and everything else as it is when nothing is said.
+    /// A proxy with `listeners`, and everything else as it is when nothing is said.
     pub fn new(listeners: Vec<Listener>) -> Config {
         Config {
             workers: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
@@ -269,7 +257,7 @@ impl Config {
         kept
     }
 
-    /// What of it cannot be, before anything is opened.
+    /// Finds the first mistake, before anything is opened.
     pub fn check(&self) -> Result<(), Wrong> {
         for (index, listener) in self.listeners.iter().enumerate() {
             let wrong = |field, what: &str| Err(Wrong { listener: Some(index), field, what: what.to_owned() });

@@ -17,6 +17,7 @@ pub mod access;
 pub mod books;
 pub mod config;
 mod connect;
+pub mod field;
 mod handshake;
 pub mod inbound;
 mod listen;
@@ -243,9 +244,9 @@ impl Proxy {
 
     /// Becomes what `config` says, for connections from now on; those that are open go on as they began. If it cannot, it
     /// stays what it was. Returns the fields that are another than at the start and stay what they were until the next.
-    pub fn reload(&mut self, mut config: Config) -> Result<Vec<&'static str>, ProxyError> {
+    pub fn reload(&mut self, mut config: Config) -> Result<Vec<String>, ProxyError> {
         config.check()?;
-        let mut kept_back = config.keep_back(&self.first);
+        let mut kept_back: Vec<String> = config.keep_back(&self.first).into_iter().map(str::to_owned).collect();
         let before = self.config();
         let mut kept = Vec::new();
         let mut new = Vec::new();
@@ -263,7 +264,7 @@ impl Proxy {
             }
         }
         if !kept.is_empty() {
-            kept_back.append(&mut config.local.keep(&before.local));
+            kept_back.extend(config.local.keep(&before.local).into_iter().map(|name| format!("local.{name}")));
         }
         let store = match &config.model {
             Model::Buffer => None,

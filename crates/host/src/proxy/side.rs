@@ -9,39 +9,63 @@ use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use super::field::{Table, Written, fields};
 use crate::personality;
 use crate::socket::{self, TCP_DELACK_MAX_US, TCP_RTO_MIN_US};
 use crate::sysctl;
 
-/// The options that the sockets of a side are asked to have; `None` leaves one to the kernel.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SideOptions {
-    /// The personality that it began as.
-    pub name: Option<String>,
-    /// Congestion control, by the kernel's name.
-    pub congestion_control: Option<String>,
-    /// The smallest retransmission time-out.
-    pub rto_min: Option<Duration>,
-    /// An acknowledgement is held back for no longer.
-    pub delayed_ack_max: Option<Duration>,
-    /// Acknowledgements are not held back at all.
-    pub quick_acks: bool,
-    /// Duplicate acknowledgements that tell of a loss.
-    pub dupack_threshold: Option<u32>,
-    /// The initial window, in segments.
-    pub initial_window: Option<u32>,
-    /// The largest segment.
-    pub mss: Option<Bytes>,
-    /// Room for data written and not acknowledged.
-    pub send_buffer: Option<Bytes>,
-    /// The largest window offered.
-    pub receive_buffer: Option<Bytes>,
-    /// Data is written only while less than this waits unsent (`TCP_NOTSENT_LOWAT`).
-    pub unsent_low_water: Option<Bytes>,
-    /// A connection fails when data has waited for its acknowledgement so long (RFC 5482, `TCP_USER_TIMEOUT`).
-    pub user_timeout: Option<Duration>,
-    /// The options of its personality that no socket can be told, and why, in words.
-    pub unmapped: Vec<(&'static str, String)>,
+fields! {
+    /// The options that the sockets of a side are asked to have; `None` leaves one to the kernel.
+    pub struct SideOptions {
+        congestion_control: Option<String> = None, "",
+            "the kernel's name, such as `\"cubic\"` or `\"bbr\"`";
+        rto_min: Option<Duration> = None, "time",
+            "the smallest retransmission time-out, 200 ms at most; from Linux 6.15";
+        delayed_ack_max: Option<Duration> = None, "time",
+            "an acknowledgement waits no longer, 200 ms at most; from Linux 6.15";
+        quick_acks: bool = false, "true, false",
+            "acknowledgements wait as little as the kernel's clock allows: two of its ticks";
+        dupack_threshold: Option<u32> = None, "count",
+            "duplicate acknowledgements that tell of a loss; no socket can be told: the report names the machine's \
+             setting";
+        initial_window: Option<u32> = None, "segments",
+            "the initial window; no socket can be told: the report names the route's option";
+        mss: Option<Bytes> = None, "size",
+            "the largest segment";
+        send_buffer: Option<Bytes> = None, "size",
+            "room for data written and not acknowledged; [`headend size`](cli.md#headend-size) works out what \
+             overflows no modem";
+        receive_buffer: Option<Bytes> = None, "size",
+            "the largest window offered";
+        unsent_low_water: Option<Bytes> = None, "size",
+            "the kernel takes more only while less than this waits unsent (`TCP_NOTSENT_LOWAT`)";
+        user_timeout: Option<Duration> = None, "time",
+            "a connection fails when data has waited so long for its acknowledgement, or for a window (RFC 5482, \
+             `TCP_USER_TIMEOUT`); without it after the machine's `net.ipv4.tcp_retries2`, about a quarter of an \
+             hour";
+    }
+    beside {
+        /// The personality that it began as.
+        name: Option<String>;
+        /// The options of its personality that no socket can be told, and why, in words.
+        unmapped: Vec<(&'static str, String)>;
+    }
+    begun by {
+        personality = read_personality, "",
+            "`\"hfc-local\"`, `\"internet\"` or a name of `headend personalities`; what else is said goes \
+             before it";
+    }
+}
+
+/// Options that are no socket's: a listening one does not go on to have them.
+const NOT_OF_SOCKETS: [&str; 2] = ["dupack_threshold", "initial_window"];
+
+/// Begins as the personality of this name.
+fn read_personality(side: &mut SideOptions, written: Written) -> Result<(), String> {
+    let name = written.value::<String>()?;
+    let names = || SideOptions::names().collect::<Vec<_>>().join(", ");
+    *side = SideOptions::named(&name).ok_or_else(|| format!("found {name:?}, expected one of {}", names()))?;
+    Ok(())
 }
 
 /// An option, what was asked for, and what there is.
@@ -112,9 +136,8 @@ impl SideOptions {
             mss: options.mss,
             send_buffer: options.send_buffer,
             receive_buffer: options.receive_buffer,
-            unsent_low_water: None,
-            user_timeout: None,
             unmapped: unmapped.into_iter().map(|unmapped| (unmapped.option, unmapped.why)).collect(),
+            ..SideOptions::default()
         }
     }
 
@@ -130,9 +153,6 @@ impl SideOptions {
         if let Some(name) = &self.congestion_control {
             let _ = tcp.set_tcp_congestion(name.as_bytes());
         }
-        if let Some(mss) = self.mss {
-            let _ = tcp.set_tcp_mss(u32::try_from(mss.get()).unwrap_or(u32::MAX));
-        }
         if let Some(bytes) = self.send_buffer {
             buffer(fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes);
         }
@@ -141,8 +161,8 @@ impl SideOptions {
             buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes * 2);
             let _ = socket::clamp_window(fd, bytes);
         }
-        for (option, value) in self.numbers() {
-            let _ = socket::set(fd, libc::IPPROTO_TCP, option, value);
+        for number in self.numbers() {
+            let _ = socket::set(fd, libc::IPPROTO_TCP, number.option, socket::clamp(number.asked));
         }
         if self.quick_acks {
             let _ = socket::set(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1);
@@ -159,31 +179,16 @@ impl SideOptions {
     /// Takes from `before` what sockets that listen on go on to be: what they were told can be told anew, and not taken back.
     /// Returns the names of these options.
     pub(crate) fn keep(&mut self, before: &SideOptions) -> Vec<&'static str> {
-        fn keep<T: Clone>(now: &mut Option<T>, before: &Option<T>) -> bool {
-            let is_gone = now.is_none() && before.is_some();
-            if is_gone {
-                now.clone_from(before);
-            }
-            is_gone
-        }
         // The two are one option of a socket.
         let has_other_delay = self.quick_acks || self.delayed_ack_max.is_some();
-        let keeps_quick_acks = before.quick_acks && !has_other_delay;
-        self.quick_acks |= keeps_quick_acks;
-        [
-            ("local.congestion_control", keep(&mut self.congestion_control, &before.congestion_control)),
-            ("local.rto_min", keep(&mut self.rto_min, &before.rto_min)),
-            ("local.quick_acks", keeps_quick_acks),
-            ("local.delayed_ack_max", !has_other_delay && keep(&mut self.delayed_ack_max, &before.delayed_ack_max)),
-            ("local.mss", keep(&mut self.mss, &before.mss)),
-            ("local.send_buffer", keep(&mut self.send_buffer, &before.send_buffer)),
-            ("local.receive_buffer", keep(&mut self.receive_buffer, &before.receive_buffer)),
-            ("local.unsent_low_water", keep(&mut self.unsent_low_water, &before.unsent_low_water)),
-            ("local.user_timeout", keep(&mut self.user_timeout, &before.user_timeout)),
-        ]
-        .into_iter()
-        .filter_map(|(name, is_kept)| is_kept.then_some(name))
-        .collect()
+        let is_settled = |name| has_other_delay && matches!(name, "quick_acks" | "delayed_ack_max");
+        SideOptions::FIELDS
+            .iter()
+            .filter(|field| {
+                !NOT_OF_SOCKETS.contains(&field.name) && !is_settled(field.name) && (field.keep)(self, before)
+            })
+            .map(|field| field.name)
+            .collect()
     }
 
     /// True if a socket takes CAP_NET_ADMIN to become like this.
@@ -199,18 +204,24 @@ impl SideOptions {
             || exceeds(self.receive_buffer.map(|bytes| bytes * 2), "net.core.rmem_max")
     }
 
-    fn numbers(&self) -> impl Iterator<Item = (libc::c_int, libc::c_int)> {
-        let micros = |time: Duration| socket::clamp(time.as_nanos() / 1_000);
+    /// The options that are numbers at the level of TCP, and are read back as they were told.
+    fn numbers(&self) -> impl Iterator<Item = SocketNumber> {
+        let micros = |time: Duration| time.as_nanos() / 1_000;
         // None would mean the kernel's own.
-        let millis = |time: Duration| socket::clamp(time.as_nanos().div_ceil(1_000_000).max(1));
+        let millis = |time: Duration| time.as_nanos().div_ceil(1_000_000).max(1);
+        let delay = self.delayed_ack_max.filter(|_| !self.quick_acks);
+        // A tick of the slowest clock (CONFIG_HZ=100) may be added to a time.
         [
-            (TCP_RTO_MIN_US, self.rto_min.map(micros)),
-            (TCP_DELACK_MAX_US, self.delayed_ack_max.filter(|_| !self.quick_acks).map(micros)),
-            (libc::TCP_USER_TIMEOUT, self.user_timeout.map(millis)),
-            (libc::TCP_NOTSENT_LOWAT, self.unsent_low_water.map(|bytes| socket::clamp(bytes.get()))),
+            ("rto_min", TCP_RTO_MIN_US, self.rto_min.map(micros), "us", 10_000),
+            ("delayed_ack_max", TCP_DELACK_MAX_US, delay.map(micros), "us", 10_000),
+            ("mss", libc::TCP_MAXSEG, self.mss.map(Bytes::get), "bytes", 0),
+            ("user_timeout", libc::TCP_USER_TIMEOUT, self.user_timeout.map(millis), "ms", 0),
+            ("unsent_low_water", libc::TCP_NOTSENT_LOWAT, self.unsent_low_water.map(Bytes::get), "bytes", 0),
         ]
         .into_iter()
-        .filter_map(|(option, value)| Some((option, value?)))
+        .filter_map(|(name, option, asked, unit, slack)| {
+            Some(SocketNumber { name, option, asked: asked?, unit, slack })
+        })
     }
 
     /// The options that the kernel grants to a fresh socket of this process, and those that routes and settings of the
@@ -273,19 +284,12 @@ impl SideOptions {
             };
             grants.push(Grant::new(option, format!("{asked} {unit}"), granted));
         };
-        if let Some(rto_min) = self.rto_min {
-            // A tick of the slowest clock (CONFIG_HZ=100) may be added.
-            compare("rto_min", rto_min.as_nanos() / 1_000, "us", 10_000, number(libc::IPPROTO_TCP, TCP_RTO_MIN_US));
+        for SocketNumber { name, option, asked, unit, slack } in self.numbers() {
+            compare(name, asked, unit, slack, number(libc::IPPROTO_TCP, option));
         }
         if self.quick_acks {
             let shortest = QUICK_ACK_US[0] as u64;
             compare("quick_acks", shortest, "us at most", 18_000, number(libc::IPPROTO_TCP, TCP_DELACK_MAX_US));
-        } else if let Some(delay) = self.delayed_ack_max {
-            let found = number(libc::IPPROTO_TCP, TCP_DELACK_MAX_US);
-            compare("delayed_ack_max", delay.as_nanos() / 1_000, "us", 10_000, found);
-        }
-        if let Some(mss) = self.mss {
-            compare("mss", mss.get(), "bytes", 0, number(libc::IPPROTO_TCP, libc::TCP_MAXSEG));
         }
         if let Some(bytes) = self.send_buffer {
             // The kernel has doubled it, for its own memory.
@@ -296,14 +300,17 @@ impl SideOptions {
             let found = number(libc::SOL_SOCKET, libc::SO_RCVBUF).map(|found| found / 4);
             compare("receive_buffer", bytes.get(), "bytes", 1, found);
         }
-        if let Some(time) = self.user_timeout {
-            let asked = time.as_nanos().div_ceil(1_000_000).max(1);
-            compare("user_timeout", asked, "ms", 0, number(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT));
-        }
-        if let Some(bytes) = self.unsent_low_water {
-            compare("unsent_low_water", bytes.get(), "bytes", 0, number(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT));
-        }
     }
+}
+
+/// An option of a socket that is a number at the level of TCP.
+struct SocketNumber {
+    name: &'static str,
+    option: libc::c_int,
+    asked: u64,
+    unit: &'static str,
+    /// The difference from what was asked for that the kernel may make of it.
+    slack: u64,
 }
 
 /// Sets a buffer's size: beyond the machine's limit if this process may, else up to it.
@@ -373,7 +380,7 @@ mod tests {
             ..SideOptions::default()
         };
         let mut now = SideOptions { mss: Some(Bytes::new(900)), ..SideOptions::default() };
-        assert_eq!(now.keep(&before), ["local.congestion_control", "local.quick_acks"]);
+        assert_eq!(now.keep(&before), ["congestion_control", "quick_acks"]);
         assert_eq!((now.mss, now.quick_acks, now.dupack_threshold), (Some(Bytes::new(900)), true, None));
         let mut other = SideOptions { delayed_ack_max: Some(Duration::from_millis(10)), ..before.clone() };
         other.quick_acks = false;
