@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::link::Discard;
 use crate::node::{Node, Port, Step};
-use crate::packet::Packet;
+use crate::packet::{Discard, Packet};
 use crate::time::Time;
 use crate::wakes::Wakes;
 

@@ -1,7 +1,6 @@
 //! The one shape that everything in a network has.
 
-use crate::link::Discard;
-use crate::packet::Packet;
+use crate::packet::{Discard, Packet};
 use crate::time::Time;
 
 /// A place where packets enter or leave a node, counted from 0.

@@ -3,6 +3,7 @@
 use crate::codec::ipv4::Ipv4Header;
 use crate::codec::udp::UdpHeader;
 use crate::tcp::segment::Segment;
+use crate::time::Time;
 use crate::units::Bytes;
 
 /// Bytes of the IPv4 and UDP headers of a datagram (RFC 791, RFC 768).
@@ -54,6 +55,17 @@ pub enum Body {
     Tcp(Segment),
     /// Something the engine only carries.
     Opaque,
+}
+
+/// A packet that did not get through a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Discard {
+    /// When it was dropped, or when its service ended.
+    pub time: Time,
+    /// True if the medium lost it, false if the queue dropped it.
+    pub lost: bool,
+    /// The packet.
+    pub packet: Packet,
 }
 
 impl Packet {

@@ -8,7 +8,7 @@ mod part;
 
 pub use circuit::CIRCUIT;
 pub use flow::{FLOW, SOCKET};
-pub use link::{ACCESS, BACK, BITS_PER_SYMBOL, CHANNEL, COMPRESSIONS, DOCSIS_CHANNEL, LINK, MODEM};
+pub use link::{ACCESS, BACK, BITS_PER_SYMBOL, CHANNEL, DOCSIS_CHANNEL, LINK, MODEM};
 pub use medium::{LOSS, QUEUE, RATE};
 
 pub use headend_engine::part::{Absent, RATE_BPS, SIZE_BYTES_MAX};

@@ -25,8 +25,8 @@ use headend_engine::time::Duration;
 pub use document::{Document, FILE_BYTES_MAX};
 pub use error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
 pub use model::{
-    Cable, Channel, Circuit, Direction, Docsis, DocsisChannel, Flow, FlowKind, HeaderCompression, Implementation, Link,
-    LinkKind, Media, Node, NodeKind, Over, Proxy, Socket, Stale, Tcp, TunnelDrops,
+    Cable, Channel, Circuit, Direction, Docsis, DocsisChannel, Flow, FlowKind, Implementation, Link, LinkKind, Media,
+    Node, NodeKind, Over, Proxy, Socket, Stale, Tcp, TunnelDrops,
 };
 
 /// A network and a workload, every name resolved and every value checked.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use headend_engine::cable::docsis;
 use headend_engine::circuit::carried::Method;
+use headend_engine::link::headers::HeaderCompression;
 use headend_engine::link::loss::LossModel;
 use headend_engine::link::queue::Discipline;
 use headend_engine::link::service::RateModel;
@@ -123,18 +124,6 @@ pub struct Direction {
     pub header_compression: HeaderCompression,
     /// How many copies follow each of them on it.
     pub header_copies: u32,
-}
-
-/// What headers of control TCPs become on a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HeaderCompression {
-    /// They stay as they are.
-    #[default]
-    None,
-    /// RFC 1144.
-    Vj,
-    /// The same, and the far end guesses what was lost.
-    Twice,
 }
 
 /// Two channels of a cable network, a modem with a buffer, and an Ethernet behind it.

@@ -7,6 +7,7 @@ mod published;
 mod registry;
 mod topology;
 
+use headend_engine::link::headers::HeaderCompression;
 use headend_engine::link::loss::{self, LossModel};
 use headend_engine::link::queue::Discipline;
 use headend_engine::link::service::{self, RateModel};

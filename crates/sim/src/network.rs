@@ -9,9 +9,9 @@ use std::sync::Arc;
 use headend_engine::cable::docsis::{self, Docsis};
 use headend_engine::cable::{self, Cable};
 use headend_engine::graph::Graph;
-use headend_engine::link::{Discard, Link, Stats};
+use headend_engine::link::{Link, Stats};
 use headend_engine::node::{Node, Port, Step};
-use headend_engine::packet::Packet;
+use headend_engine::packet::{Discard, Packet};
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 

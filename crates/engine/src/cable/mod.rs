@@ -20,9 +20,9 @@ mod tests;
 use crate::link::loss::Loss;
 use crate::link::queue::DropTail;
 use crate::link::service::Constant;
-use crate::link::{Discard, Link, Stats};
+use crate::link::{Link, Stats};
 use crate::node::{Node, Port, Step};
-use crate::packet::Packet;
+use crate::packet::{Discard, Packet};
 use crate::time::{Duration, Time, earlier};
 use crate::units::{Capacity, Rate};
 

@@ -3,7 +3,9 @@
 //! A packet waits in the queue, is served for as long as its length takes, may be lost on the medium (after it has used
 //! its share of it), and arrives a propagation delay later.
 
+pub mod coding;
 pub mod compression;
+pub mod headers;
 pub mod loss;
 pub mod queue;
 pub mod service;
@@ -14,12 +16,12 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
 use crate::node::{Node, Port, Step};
-use crate::packet::{Class, Packet};
+use crate::packet::{Class, Discard, Packet};
 use crate::room;
 use crate::time::{Duration, Time};
 use crate::units::Bytes;
 
-use compression::Compression;
+use coding::{Coding, OnLine};
 use loss::Loss;
 use queue::Queue;
 use service::{Constant, Service};
@@ -42,10 +44,8 @@ pub struct Link {
     serving: Option<InService>,
     propagation: Duration,
     loss: Option<Box<dyn Loss>>,
-    /// What headers of control TCPs become on the line.
-    compression: Option<Box<Compression>>,
-    /// How many copies follow each of them on the line.
-    header_copies: u32,
+    /// What packets become on the line, if not what they are.
+    coding: Option<Box<dyn Coding>>,
     /// The service, if it is of the simplest kind: asked here, without a call.
     constant: Option<Constant>,
     stats: Stats,
@@ -64,17 +64,6 @@ struct InService {
     len: Bytes,
     /// How often it is there.
     times: NonZeroU32,
-}
-
-/// A packet that did not get through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Discard {
-    /// When it was dropped, or when its service ended.
-    pub time: Time,
-    /// Lost on the medium, and not dropped by the queue.
-    pub lost: bool,
-    /// Which.
-    pub packet: Packet,
 }
 
 /// What a link has counted so far. Conservation: `arrived == delivered + dropped + lost + inside`, in packets and bytes.
@@ -110,9 +99,9 @@ pub struct Stats {
     pub lost: u64,
     /// Bytes lost on the medium.
     pub lost_bytes: u64,
-    /// Of the dropped packets, those that a circuit marked as a user's.
+    /// Of the dropped packets, those of the class [`Class::User`].
     pub dropped_user: u64,
-    /// Of the dropped packets, headers of control TCPs.
+    /// Of the dropped packets, those of the class [`Class::Header`].
     pub dropped_headers: u64,
     /// Packets still queued, in service or propagating.
     pub inside: u64,
@@ -135,8 +124,7 @@ impl Link {
             serving: None,
             propagation,
             loss,
-            compression: None,
-            header_copies: 0,
+            coding: None,
             constant: service.as_constant(),
             stats: Stats::default(),
             service,
@@ -145,15 +133,9 @@ impl Link {
         }
     }
 
-    /// Compresses the headers of control TCPs while they are on the line. Queue and counters know them as they are outside.
-    pub fn with_compression(self, compression: Compression) -> Link {
-        Link { compression: Some(Box::new(compression)), ..self }
-    }
-
-    /// Puts each header of a control TCP on the line so many times more; it is lost only if all of them are. Unlike copies
-    /// that a circuit sends, these hide no drop: a queue has one of each.
-    pub fn with_header_copies(self, header_copies: u32) -> Link {
-        Link { header_copies, ..self }
+    /// Lets packets become something else while they are on the line; queue and counters know them as they are outside.
+    pub fn with_coding(self, coding: Option<Box<dyn Coding>>) -> Link {
+        Link { coding, ..self }
     }
 
     /// Keeps a record from now on of every packet that does not get through.
@@ -250,8 +232,8 @@ impl Link {
         {
             let (_, packet) = self.line.pop_back().expect("the packet in service is the last on the line");
             self.note_first();
-            if let Some(compression) = &mut self.compression {
-                compression.lost(&packet);
+            if let Some(coding) = &mut self.coding {
+                coding.lost(&packet);
             }
             self.lose(finish, packet);
         }
@@ -274,14 +256,9 @@ impl Link {
     /// Starts a service, and counts it whole.
     #[inline]
     fn serve(&mut self, start: Time, entered: Time, packet: &Packet) {
-        let len = match &mut self.compression {
-            None => packet.len(),
-            Some(compression) => compression.send(packet),
-        };
-        let times = if self.header_copies > 0 && packet.class == Class::Header {
-            NonZeroU32::MIN.saturating_add(self.header_copies)
-        } else {
-            NonZeroU32::MIN
+        let OnLine { len, times } = match &mut self.coding {
+            None => OnLine::unchanged(packet),
+            Some(coding) => coding.send(packet),
         };
         let len = Bytes::new(len.get() * u64::from(times.get()));
         let finish = match &mut self.constant {
@@ -370,8 +347,8 @@ impl Node for Link {
         while self.next_arrival <= now
             && let Some((_, packet)) = self.line.front()
         {
-            if let Some(compression) = &mut self.compression
-                && !compression.restores(packet)
+            if let Some(coding) = &mut self.coding
+                && !coding.restores(packet)
             {
                 let (arrival, packet) = self.line.pop_front().expect("it is the first on the line");
                 self.note_first();

@@ -3,6 +3,7 @@
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
+use super::headers::{HeaderCoding, HeaderCompression};
 use super::loss::List;
 use super::queue::DropTail;
 use super::service::Constant;
@@ -158,7 +159,7 @@ fn a_header_with_copies_on_the_line_is_lost_if_all_of_them_are_and_takes_their_t
         Some(loss),
         Duration::ZERO,
     )
-    .with_header_copies(1);
+    .with_coding(HeaderCoding::build(HeaderCompression::None, 1));
     let classes = [(1, Class::Header), (2, Class::Header), (3, Class::Header), (4, Class::User)];
     let arrivals = classes.map(|(id, class)| (Time::ZERO, Packet { class, ..packet(id, 52) }));
     let at = |bytes: u64| Time::ZERO + Duration::from_micros(bytes);

@@ -1,7 +1,7 @@
 //! The bytes of the packets that are inside the node. A packet's `id` is the number of its buffer, so nothing is looked
 //! up; buffers are used again, so nothing is allocated once there are enough.
 
-use headend_engine::link::Discard;
+use headend_engine::packet::Discard;
 use headend_engine::time::Duration;
 
 pub(super) struct Buffers {

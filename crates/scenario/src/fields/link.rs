@@ -1,21 +1,18 @@
 //! The tables of links: plain, cable and DOCSIS, and what the direction back may differ in.
 
 use headend_engine::cable::docsis::Access;
+use headend_engine::link::headers::HeaderCompression;
 use headend_engine::part::names;
 
 use super::Absent::{Follows, Is, Required};
 use super::medium::{LOSS, QUEUE, RATE};
 use super::{DELAY, Field, Kind, SIZE_BYTES_MAX, Shape, field, field_of};
-use crate::model::HeaderCompression;
 
 const RATE_MODEL: Kind = Kind::Part(&RATE);
 const DISCIPLINE: Kind = Kind::Part(&QUEUE);
 const LOSS_MODEL: Kind = Kind::Part(&LOSS);
 const COPIES: Kind = Kind::Count { min: 0, max: 8 };
-const COMPRESSION: Kind = Kind::Choice(|| names(COMPRESSIONS));
-/// What headers of control TCPs can become on the medium.
-pub const COMPRESSIONS: &[(&str, HeaderCompression)] =
-    &[("none", HeaderCompression::None), ("vj", HeaderCompression::Vj), ("twice", HeaderCompression::Twice)];
+const COMPRESSION: Kind = Kind::Choice(|| names(HeaderCompression::ALL));
 
 /// A link.
 pub static LINK: Shape = Shape { name: "link", tag: Some("kind"), fields: || LINK_FIELDS };

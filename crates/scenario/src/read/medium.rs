@@ -1,6 +1,7 @@
 //! How fast a link serves, what it loses and what its queue drops: fields that may be a plain value, steps of it, or a table
 //! that names a part.
 
+use headend_engine::link::headers::HeaderCompression;
 use headend_engine::link::loss::{self, LossModel};
 use headend_engine::link::queue::Discipline;
 use headend_engine::link::service::{self, RateModel};
@@ -11,7 +12,6 @@ use super::Section;
 use crate::document::{Data, Value};
 use crate::error::Problem;
 use crate::fields::{self, Family, Kind, STEP_TIME, STEPS_MAX};
-use crate::model::HeaderCompression;
 use crate::recording::Recordings;
 use crate::setting::Setting;
 
@@ -148,7 +148,7 @@ fn steps(
 
 /// The field `header_compression` of a link or direction.
 pub(super) fn compression(chosen: Setting) -> HeaderCompression {
-    chosen.choice(fields::COMPRESSIONS)
+    chosen.choice(HeaderCompression::ALL)
 }
 
 /// How many copies something has.

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use headend_engine::cable::docsis::{Docsis, Drawing};
 use headend_engine::cable::{Cable, CableConfig};
 use headend_engine::link::Link;
-use headend_engine::link::compression::Compression;
+use headend_engine::link::headers::HeaderCoding;
 use headend_engine::link::queue::{DropTail, Site};
 use headend_engine::link::service::Processing;
 use headend_engine::rng::Rng;
 use headend_engine::time::Duration;
 
-use headend_scenario::{Direction, DocsisChannel, HeaderCompression, LinkKind, Scenario};
+use headend_scenario::{Direction, DocsisChannel, LinkKind, Scenario};
 
 /// One direction of a plain link; its losses draw under `loss_name`.
 pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queue_name: &str) -> Link {
@@ -24,12 +24,8 @@ pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queu
         let rng = Rng::named(seed, &format!("{queue_name}/processing"));
         service = Box::new(Processing::new(service, direction.processing, rng));
     }
-    let link = Link::new(queue, service, loss, direction.delay).with_header_copies(direction.header_copies);
-    match direction.header_compression {
-        HeaderCompression::None => link,
-        HeaderCompression::Vj => link.with_compression(Compression::new(false)),
-        HeaderCompression::Twice => link.with_compression(Compression::new(true)),
-    }
+    let coding = HeaderCoding::build(direction.header_compression, direction.header_copies);
+    Link::new(queue, service, loss, direction.delay).with_coding(coding)
 }
 
 /// A cable path.

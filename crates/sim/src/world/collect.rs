@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headend_engine::link::Discard;
-use headend_engine::packet::Endpoint;
+use headend_engine::packet::{Discard, Endpoint};
 use headend_engine::tcp::connection::{Connection, Fault};
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;

@@ -11,6 +11,7 @@ mod sockets;
 #[path = "../../../scenario/src/pcapng/tshark.rs"]
 mod tshark;
 
+use headend_engine::link::headers::HeaderCompression;
 use headend_engine::link::loss::LossModel;
 use headend_engine::link::queue::Discipline;
 use headend_engine::link::service::RateModel;
@@ -24,8 +25,7 @@ use headend_scenario::results::FlowRow;
 use headend_scenario::results::trace::Traces;
 use headend_scenario::topology;
 use headend_scenario::{
-    Channel, Direction, Flow, FlowKind, HeaderCompression, Link as LinkSpec, LinkKind, Node as NodeSpec, NodeKind,
-    Scenario, Sweep,
+    Channel, Direction, Flow, FlowKind, Link as LinkSpec, LinkKind, Node as NodeSpec, NodeKind, Scenario, Sweep,
 };
 
 /// The paper's sender and receiver as ns has them: headers not counted, 6 packets of 1460 B as "8 KB".

@@ -1,7 +1,7 @@
 //! What one direction of a modem has counted.
 
-use crate::link::{Discard, Stats};
-use crate::packet::Packet;
+use crate::link::Stats;
+use crate::packet::{Discard, Packet};
 use crate::time::{Duration, Time};
 use crate::units::Bytes;
 

@@ -25,9 +25,9 @@ mod upstream;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::link::{Discard, Stats};
+use crate::link::Stats;
 use crate::node::{Node, Port, Step};
-use crate::packet::Packet;
+use crate::packet::{Discard, Packet};
 use crate::time::{Duration, Time, earlier};
 use crate::units::Bytes;
 

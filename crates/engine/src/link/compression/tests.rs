@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::link::Link;
+use crate::link::headers::{HeaderCoding, HeaderCompression};
 use crate::link::loss::List;
 use crate::link::queue::DropTail;
 use crate::link::service::Constant;
@@ -104,7 +105,7 @@ proptest! {
         let service = Box::new(Constant::new(Rate::mbit(8)));
         let loss = Box::new(List::new(lost.clone()));
         let mut link = Link::new(Box::new(DropTail::new(Capacity::Unlimited)), service, Some(loss), Duration::from_micros(micros))
-            .with_compression(Compression::new(true));
+            .with_coding(HeaderCoding::build(HeaderCompression::Twice, 0));
         for number in 0..200 {
             link.receive(Time::ZERO, Port(0), &header(number, 9));
         }
