@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Results", "ScenarioError", "SimulationError", "__commit__", "__version__", "run"]
+__all__ = ["Results", "ScenarioError", "SimulationError", "__commit__", "__version__", "columns", "run"]
 
 __version__: str
 __commit__: str
@@ -32,6 +32,7 @@ class Results:
     def packets(self) -> _Table | None: ...
     def captures(self) -> list[tuple[int, int, str, bytes]]: ...
 
+def columns() -> list[list[str]]: ...
 def run(
     kind: Literal["path", "toml", "json"],
     text: str,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from headend import _native
+
 if TYPE_CHECKING:
     import polars
 
@@ -82,6 +84,23 @@ class Table(Mapping[str, NDArray[Any]]):
                 for name, column in self._columns.items()
             }
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What the values of a column are."""
+
+    unit: str
+    """Such as "s" or "bit/s"; empty for text, a count or a ratio."""
+    meaning: str
+
+
+def columns() -> dict[str, dict[str, Definition]]:
+    """The definitions of all columns, by table and name; those that every table has are in "common"."""
+    tables: dict[str, dict[str, Definition]] = {}
+    for table, name, unit, meaning in _native.columns():
+        tables.setdefault(table, {})[name] = Definition(unit, meaning)
+    return tables
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,3 +218,12 @@ def test_a_table_that_nothing_asked_for_is_refused_by_its_name():
 def test_a_value_is_summed_by_run():
     flows = headend.run(SCENARIO, set={"flows.get.count": 3}, runs=2).flows
     assert flows.by_run(flows["bytes"]).tolist() == [3 * flows["bytes"][0]] * 2
+
+
+def test_every_column_of_every_table_is_defined():
+    result = headend.run(SCENARIO, set={"interval": "1s"}, runs=1, trace=True)
+    known = headend.columns()
+    tables = {"flows": result.flows, "links": result.links, "intervals": result.table("intervals")}
+    for name, table in {**tables, "series": result.table("trace"), "packets": result.table("packets")}.items():
+        assert list(table) == [*known["common"], *known[name]]
+    assert known["links"]["sojourn_mean_s"].unit == "s"

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use headend_scenario::results::columns::{self as published, Definition};
 use headend_scenario::results::{Column, Table};
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -22,6 +23,16 @@ pub(crate) fn to_dict(py: Python<'_>, table: Table) -> PyResult<Bound<'_, PyDict
         }
     }
     Ok(dict)
+}
+
+/// The definition of every column: its table, its name, its unit and its meaning.
+#[pyfunction]
+#[pyo3(name = "columns")]
+pub(crate) fn definitions() -> Vec<[&'static str; 4]> {
+    let of = |(table, _, definitions): (&'static str, &'static str, Vec<Definition>)| {
+        definitions.into_iter().map(move |Definition { name, unit, meaning }| [table, name, unit, meaning])
+    };
+    published::all().into_iter().flat_map(of).collect()
 }
 
 /// Each text's place among the different ones, which stand in the order of their first appearance.

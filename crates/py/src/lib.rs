@@ -16,6 +16,8 @@ mod _native {
     use super::*;
 
     #[pymodule_export]
+    use super::columns::definitions;
+    #[pymodule_export]
     use super::run::{Results, run};
     #[pymodule_export]
     use super::{ScenarioError, SimulationError};

@@ -1,37 +1,167 @@
 //! The table of circuits.
 
-use super::{Column, Interner, RunOutcome, Swept, Table, seconds};
+use std::sync::Arc;
 
-/// None if no run has any.
-pub(super) fn table(runs: &[RunOutcome], swept: &[Swept]) -> Option<Table> {
-    let rows: Vec<_> = runs.iter().flat_map(|run| run.circuits.iter().map(move |row| (run, row))).collect();
-    if rows.is_empty() {
-        return None;
-    }
-    let mut names = Interner::default();
-    let mut table = Table::of_runs(&rows, swept);
-    table.push("circuit", Column::Text(rows.iter().map(|(_, row)| names.share(&row.circuit)).collect()));
-    table.counts("controlled_bytes", &rows, |(_, row)| row.controlled_bytes);
-    table.counts("guaranteed_bytes", &rows, |(_, row)| row.guaranteed_bytes);
-    table.counts("headers", &rows, |(_, row)| row.headers);
-    table.counts("header_retransmits", &rows, |(_, row)| row.header_retransmits);
-    table.counts("timeouts", &rows, |(_, row)| row.timeouts);
-    table.counts("fast_retransmits", &rows, |(_, row)| row.fast_retransmits);
-    table.counts("arrived", &rows, |(_, row)| row.arrived);
-    table.counts("dropped", &rows, |(_, row)| row.dropped);
-    table.counts("queue_max_packets", &rows, |(_, row)| row.queue_max_packets);
-    table.counts("queue_max_bytes", &rows, |(_, row)| row.queue_max_bytes);
-    table.counts("failed", &rows, |(_, row)| row.failed);
-    table.counts("sent_bytes", &rows, |(_, row)| row.sent_bytes);
-    table.counts("answered_bytes", &rows, |(_, row)| row.answered_bytes);
-    table.counts("fragmented", &rows, |(_, row)| row.fragmented);
-    table.counts("passed", &rows, |(_, row)| row.passed);
-    table.counts("passed_bytes", &rows, |(_, row)| row.passed_bytes);
-    table.counts("reordered", &rows, |(_, row)| row.reordered);
-    for (at, what) in ["mean", "p95", "max"].into_iter().enumerate() {
-        let of = |span: Option<[u64; 3]>| span.map_or(f64::NAN, |span| seconds(span[at]));
-        table.numbers(&format!("delay_{what}_s"), &rows, |(_, row)| of(row.delay_ns));
-        table.numbers(&format!("carried_{what}_s"), &rows, |(_, row)| of(row.carried_ns));
-    }
-    Some(table)
+use serde::{Deserialize, Serialize};
+
+use super::columns::{ColumnOf, count, name, number};
+use super::seconds;
+
+/// What one circuit did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CircuitRow {
+    /// The circuit's name in the scenario.
+    pub circuit: Arc<str>,
+    /// Bytes of users' packets sent under the control of its TCPs.
+    pub controlled_bytes: u64,
+    /// Bytes of users' packets sent at the guaranteed rate.
+    pub guaranteed_bytes: u64,
+    /// Header packets sent, those sent again included; segments, if users' packets are inside of them.
+    pub headers: u64,
+    /// Of those, sent again.
+    pub header_retransmits: u64,
+    /// Retransmission time-outs of its TCPs.
+    pub timeouts: u64,
+    /// Fast retransmits of its TCPs.
+    pub fast_retransmits: u64,
+    /// Users' packets that came to its queue.
+    pub arrived: u64,
+    /// Users' packets that its queue dropped.
+    pub dropped: u64,
+    /// Most packets that waited in its queue.
+    pub queue_max_packets: u64,
+    /// Most bytes that waited in its queue.
+    pub queue_max_bytes: u64,
+    /// TCPs of it that have given up.
+    pub failed: u64,
+    /// Bytes that left its sending end, all headers included; of a circuit between routers.
+    #[serde(default)]
+    pub sent_bytes: u64,
+    /// Bytes that left its receiving end for the sending one.
+    #[serde(default)]
+    pub answered_bytes: u64,
+    /// Packets of its own that left in fragments.
+    #[serde(default)]
+    pub fragmented: u64,
+    /// Users' packets that have left it, if the scenario asks for its delays.
+    #[serde(default)]
+    pub passed: u64,
+    /// Their bytes.
+    #[serde(default)]
+    pub passed_bytes: u64,
+    /// Of those, that came after one that had entered later.
+    #[serde(default)]
+    pub reordered: u64,
+    /// From entering the tunnel queue to leaving the circuit: mean, quantile 95 per cent and largest.
+    #[serde(default)]
+    pub delay_ns: Option<[u64; 3]>,
+    /// The same from leaving the tunnel queue.
+    #[serde(default)]
+    pub carried_ns: Option<[u64; 3]>,
+}
+
+/// The columns of the table.
+pub(super) const COLUMNS: &[ColumnOf<CircuitRow>] = &[
+    name(
+        "circuit",
+        |row| &row.circuit,
+        "Name of the circuit in the scenario; of a flow through a decoupling socket, the flow's.",
+    ),
+    count(
+        "controlled_bytes",
+        "B",
+        |_, row| row.controlled_bytes,
+        "Bytes of users' packets sent under the control of its TCPs.",
+    ),
+    count(
+        "guaranteed_bytes",
+        "B",
+        |_, row| row.guaranteed_bytes,
+        "Bytes of users' packets sent at the guaranteed rate.",
+    ),
+    count(
+        "headers",
+        "packets",
+        |_, row| row.headers,
+        "Header packets that it sent, repetitions included; of an implementation that carries users' packets inside of a TCP, that TCP's segments.",
+    ),
+    count("header_retransmits", "packets", |_, row| row.header_retransmits, "Of `headers`, the ones sent again."),
+    count("timeouts", "", |_, row| row.timeouts, "Retransmission time-outs of its TCPs."),
+    count("fast_retransmits", "", |_, row| row.fast_retransmits, "Fast retransmits of its TCPs."),
+    count("arrived", "packets", |_, row| row.arrived, "Users' packets that came to its tunnel queue."),
+    count("dropped", "packets", |_, row| row.dropped, "Users' packets that its tunnel queue dropped."),
+    count(
+        "queue_max_packets",
+        "packets",
+        |_, row| row.queue_max_packets,
+        "Most packets that ever waited in the tunnel queue.",
+    ),
+    count("queue_max_bytes", "B", |_, row| row.queue_max_bytes, "Most bytes that ever waited in the tunnel queue."),
+    count("failed", "", |_, row| row.failed, "Its TCPs that gave up."),
+    count(
+        "sent_bytes",
+        "B",
+        |_, row| row.sent_bytes,
+        "Bytes that left its sending end, all headers included; 0 of a decoupling socket.",
+    ),
+    count(
+        "answered_bytes",
+        "B",
+        |_, row| row.answered_bytes,
+        "Bytes that left its receiving end for the sending one; 0 of a decoupling socket.",
+    ),
+    count("fragmented", "packets", |_, row| row.fragmented, "Packets of its own that left in fragments."),
+    count(
+        "passed",
+        "packets",
+        |_, row| row.passed,
+        "Users' packets that left its receiving end. This column and the next are filled if the circuit has `delays = true`.",
+    ),
+    count("passed_bytes", "B", |_, row| row.passed_bytes, "Bytes of those packets."),
+    count(
+        "reordered",
+        "packets",
+        |_, row| row.reordered,
+        "Of `passed`, packets that left after one that had entered later.",
+    ),
+    number(
+        "delay_mean_s",
+        "s",
+        |_, row| part(row.delay_ns, 0),
+        "Mean time of a user's packet from entering the tunnel queue to leaving the circuit, with `delays = true`.",
+    ),
+    number(
+        "carried_mean_s",
+        "s",
+        |_, row| part(row.carried_ns, 0),
+        "Mean time from leaving the tunnel queue to leaving the circuit.",
+    ),
+    number(
+        "delay_p95_s",
+        "s",
+        |_, row| part(row.delay_ns, 1),
+        "Quantile 95% of the time of which `delay_mean_s` is the mean.",
+    ),
+    number(
+        "carried_p95_s",
+        "s",
+        |_, row| part(row.carried_ns, 1),
+        "Quantile 95% of the time of which `carried_mean_s` is the mean.",
+    ),
+    number(
+        "delay_max_s",
+        "s",
+        |_, row| part(row.delay_ns, 2),
+        "Largest of the times of which `delay_mean_s` is the mean.",
+    ),
+    number(
+        "carried_max_s",
+        "s",
+        |_, row| part(row.carried_ns, 2),
+        "Largest of the times of which `carried_mean_s` is the mean.",
+    ),
+];
+
+fn part(span: Option<[u64; 3]>, at: usize) -> f64 {
+    span.map_or(f64::NAN, |span| seconds(span[at]))
 }

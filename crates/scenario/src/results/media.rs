@@ -1,32 +1,104 @@
 //! The table of flows of frames.
 
-use super::{Column, Interner, RunOutcome, Swept, Table, bits_per_second, seconds};
+use std::sync::Arc;
 
-/// None if no run has such flows.
-pub(super) fn table(runs: &[RunOutcome], swept: &[Swept]) -> Option<Table> {
-    let rows: Vec<_> = runs.iter().flat_map(|run| run.media.iter().map(move |row| (run, row))).collect();
-    if rows.is_empty() {
-        return None;
-    }
-    let mut names = Interner::default();
-    let mut table = Table::of_runs(&rows, swept);
-    table.push("flow", Column::Text(rows.iter().map(|(_, row)| names.share(&row.flow)).collect()));
-    table.counts("instance", &rows, |(_, row)| row.instance);
-    table.counts("frames", &rows, |(_, row)| row.frames);
-    table.counts("on_time", &rows, |(_, row)| row.on_time);
-    table.counts("late", &rows, |(_, row)| row.late);
-    table.counts("broken", &rows, |(_, row)| row.broken);
-    table.counts("skipped", &rows, |(_, row)| row.skipped);
-    table.counts("withdrawn", &rows, |(_, row)| row.withdrawn);
-    table.counts("replaced", &rows, |(_, row)| row.replaced);
-    table.counts("pending", &rows, |(_, row)| row.pending);
-    table.counts("cut", &rows, |(_, row)| row.cut);
-    table.counts("stale_sent", &rows, |(_, row)| row.stale_sent);
-    table.numbers("on_time_bps", &rows, |(_, row)| bits_per_second(row.on_time_bytes, row.active_ns));
-    table.counts("rate_changes", &rows, |(_, row)| row.rate_changes);
-    let delay = |nanos: Option<u64>| nanos.map_or(f64::NAN, seconds);
-    table.numbers("delay_mean_s", &rows, |(_, row)| delay(row.delay_mean_ns));
-    table.numbers("delay_p95_s", &rows, |(_, row)| delay(row.delay_p95_ns));
-    table.numbers("delay_max_s", &rows, |(_, row)| delay(row.delay_max_ns));
-    Some(table)
+use serde::{Deserialize, Serialize};
+
+use super::columns::{ColumnOf, count, name, number};
+use super::{bits_per_second, seconds};
+
+/// What became of the frames of one flow instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MediaRow {
+    /// The flow's name in the scenario.
+    pub flow: Arc<str>,
+    /// Which of its `count` instances, from 0.
+    pub instance: u64,
+    /// From the start to the end of the run.
+    pub active_ns: u64,
+    /// Frames that were made. Each is one of the next seven.
+    pub frames: u64,
+    /// Whole at the other end by the deadline.
+    pub on_time: u64,
+    /// Whole at the other end after it.
+    pub late: u64,
+    /// Not whole: something of it was lost.
+    pub broken: u64,
+    /// Not sent, because there was no room for it to wait.
+    pub skipped: u64,
+    /// Taken back when stale, whole or what was left.
+    pub withdrawn: u64,
+    /// Likewise, and the newest came in its place.
+    pub replaced: u64,
+    /// Under way or waiting when the run ended.
+    pub pending: u64,
+    /// Of those withdrawn or replaced, those of which something had left.
+    pub cut: u64,
+    /// Frames of which something left its host after the deadline.
+    pub stale_sent: u64,
+    /// Bytes of the frames on time.
+    pub on_time_bytes: u64,
+    /// How often the source went to another rate.
+    pub rate_changes: u64,
+    /// From being made to being whole at the other end, of all frames that were: mean.
+    pub delay_mean_ns: Option<u64>,
+    /// The quantile 95 per cent.
+    pub delay_p95_ns: Option<u64>,
+    /// The largest.
+    pub delay_max_ns: Option<u64>,
+}
+
+/// The columns of the table.
+pub(super) const COLUMNS: &[ColumnOf<MediaRow>] = &[
+    name("flow", |row| &row.flow, "Name of the flow in the scenario."),
+    count("instance", "", |_, row| row.instance, "Which of the flow's `count` instances, from 0."),
+    count(
+        "frames",
+        "frames",
+        |_, row| row.frames,
+        "Frames that the source made. Each ended in one of the seven ways that follow.",
+    ),
+    count("on_time", "frames", |_, row| row.on_time, "Whole at the other end by the deadline."),
+    count("late", "frames", |_, row| row.late, "Whole at the other end after the deadline."),
+    count("broken", "frames", |_, row| row.broken, "Never whole: something of the frame was lost."),
+    count("skipped", "frames", |_, row| row.skipped, "Never sent, because there was no room for the frame to wait."),
+    count(
+        "withdrawn",
+        "frames",
+        |_, row| row.withdrawn,
+        "Taken back from the queue when past the deadline, whole or what was left.",
+    ),
+    count("replaced", "frames", |_, row| row.replaced, "Taken back likewise, and the newest frame put in its place."),
+    count("pending", "frames", |_, row| row.pending, "Under way or waiting when the run ended."),
+    count(
+        "cut",
+        "frames",
+        |_, row| row.cut,
+        "Of `withdrawn` and `replaced`, the frames of which something had left already.",
+    ),
+    count(
+        "stale_sent",
+        "frames",
+        |_, row| row.stale_sent,
+        "Frames of which something left the host after the deadline.",
+    ),
+    number(
+        "on_time_bps",
+        "bit/s",
+        |_, row| bits_per_second(row.on_time_bytes, row.active_ns),
+        "Bits of the frames on time, over the time from the flow's start to the end of the run.",
+    ),
+    count("rate_changes", "", |_, row| row.rate_changes, "How often the source went to another of its rates."),
+    number(
+        "delay_mean_s",
+        "s",
+        |_, row| delay(row.delay_mean_ns),
+        "Mean time from a frame's being made to its being whole at the other end, of all frames that came whole.",
+    ),
+    number("delay_p95_s", "s", |_, row| delay(row.delay_p95_ns), "Quantile 95% of the same."),
+    number("delay_max_s", "s", |_, row| delay(row.delay_max_ns), "Largest of the same."),
+];
+
+fn delay(nanos: Option<u64>) -> f64 {
+    nanos.map_or(f64::NAN, seconds)
 }

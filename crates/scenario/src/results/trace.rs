@@ -6,19 +6,16 @@ use headend_engine::tcp::connection::Snapshot;
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
 
-use super::{Column, RunOutcome, Swept, Table, seconds};
+use super::columns::{self, ColumnOf, count, name, number};
+use super::{RunOutcome, Swept, Table, seconds};
 use crate::pcapng::Capture;
 
 /// The traces of all runs of a sweep.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Traces {
-    /// Senders, a row for each change: `flow`, `instance`, `time_s`, `cwnd_bytes`, `ssthresh_bytes` (NaN before the
-    /// first congestion), `in_flight_bytes`, `rto_s`, `una_bytes`, `nxt_bytes`.
+    /// Senders, a row for each change.
     pub series: Table,
-    /// Packets, a row for each event: `flow`, `instance`, `time_s`, `place` (a host, or a link and its direction),
-    /// `event` (`sent`, `received`, `dropped` by a queue, `lost` on the medium), `from` (the host), `id` (unique among
-    /// the packets of that host), `flags` (of `SFRPA`), `seq` and `ack` (in bytes of the stream, the first is 0), `len`
-    /// (payload bytes), `retransmission` (0/1).
+    /// Packets, a row for each event.
     pub packets: Table,
     /// What each host saw, as files.
     pub captures: Vec<CaptureFile>,
@@ -185,45 +182,53 @@ impl Traces {
                 pcapng: capture.into_bytes(),
             }));
         }
-        Traces { series: series_table(&series, swept), packets: packet_table(&packets, swept), captures }
+        Traces {
+            series: columns::table(&series, SERIES, swept),
+            packets: columns::table(&packets, PACKETS, swept),
+            captures,
+        }
     }
 }
 
-fn series_table(rows: &[(&RunOutcome, SeriesRow)], swept: &[Swept]) -> Table {
-    let mut table = Table::of_runs(rows, swept);
-    table.names("flow", rows, |(_, row)| row.flow.clone());
-    table.counts("instance", rows, |(_, row)| row.instance);
-    table.numbers("time_s", rows, |(_, row)| row.sample.time.as_secs_f64());
-    table.counts("cwnd_bytes", rows, |(_, row)| row.sample.cwnd);
-    table.numbers("ssthresh_bytes", rows, |(_, row)| row.sample.ssthresh.map_or(f64::NAN, |bytes| bytes as f64));
-    table.counts("in_flight_bytes", rows, |(_, row)| row.sample.in_flight);
-    table.numbers("rto_s", rows, |(_, row)| seconds(row.sample.rto.as_nanos()));
-    table.counts("una_bytes", rows, |(_, row)| row.sample.una);
-    table.counts("nxt_bytes", rows, |(_, row)| row.sample.nxt);
-    table
-}
+/// The columns of the table of senders.
+pub(super) const SERIES: &[ColumnOf<SeriesRow>] = &[
+    name("flow", |row| &row.flow, "Name of the flow in the scenario."),
+    count("instance", "", |_, row| row.instance, "Which of the flow's `count` instances, from 0."),
+    number("time_s", "s", |_, row| row.sample.time.as_secs_f64(), "Time of the change, from the beginning of the run."),
+    count("cwnd_bytes", "B", |_, row| row.sample.cwnd, "Congestion window from then on."),
+    number(
+        "ssthresh_bytes",
+        "B",
+        |_, row| row.sample.ssthresh.map_or(f64::NAN, |bytes| bytes as f64),
+        "Slow-start threshold; none before the first congestion.",
+    ),
+    count(
+        "in_flight_bytes",
+        "B",
+        |_, row| row.sample.in_flight,
+        "Bytes sent, and neither acknowledged nor taken for lost.",
+    ),
+    number("rto_s", "s", |_, row| seconds(row.sample.rto.as_nanos()), "Retransmission time-out."),
+    count("una_bytes", "B", |_, row| row.sample.una, "First byte of the stream that is not acknowledged, from 0."),
+    count("nxt_bytes", "B", |_, row| row.sample.nxt, "Next byte of the stream to be sent, from 0."),
+];
 
-fn packet_table(rows: &[(&RunOutcome, PacketRow)], swept: &[Swept]) -> Table {
-    let mut table = Table::of_runs(rows, swept);
-    table.names("flow", rows, |(_, row)| row.flow.clone());
-    table.counts("instance", rows, |(_, row)| row.instance);
-    table.numbers("time_s", rows, |(_, row)| row.time.as_secs_f64());
-    table.names("place", rows, |(_, row)| row.place.clone());
-    let [sent, received, dropped, lost]: [Arc<str>; 4] =
-        [What::Sent, What::Received, What::Dropped, What::Lost].map(|what| what.name().into());
-    let event = |what| match what {
-        What::Sent => sent.clone(),
-        What::Received => received.clone(),
-        What::Dropped => dropped.clone(),
-        What::Lost => lost.clone(),
-    };
-    table.push("event", Column::Text(rows.iter().map(|(_, row)| event(row.what)).collect()));
-    table.names("from", rows, |(_, row)| row.from.clone());
-    table.counts("id", rows, |(_, row)| row.id);
-    table.names("flags", rows, |(_, row)| row.flags.clone());
-    table.counts("seq", rows, |(_, row)| row.seq);
-    table.counts("ack", rows, |(_, row)| row.ack);
-    table.counts("len", rows, |(_, row)| row.len);
-    table.counts("retransmission", rows, |(_, row)| u64::from(row.retransmission));
-    table
-}
+/// The columns of the table of packets.
+pub(super) const PACKETS: &[ColumnOf<PacketRow>] = &[
+    name("flow", |row| &row.flow, "Name of the flow in the scenario."),
+    count("instance", "", |_, row| row.instance, "Which of the flow's `count` instances, from 0."),
+    number("time_s", "s", |_, row| row.time.as_secs_f64(), "Time of the event, from the beginning of the run."),
+    name("place", |row| &row.place, "Where it happened: a host, or a link and its direction."),
+    name(
+        "event",
+        |row| row.what.name(),
+        "`sent` by a host, `received` by a host, `dropped` by a queue, or `lost` on the medium.",
+    ),
+    name("from", |row| &row.from, "Host that sent the packet."),
+    count("id", "", |_, row| row.id, "Number of the packet, which no other packet of that host has."),
+    name("flags", |row| &row.flags, "TCP flags as letters of `SFRPA`: SYN, FIN, RST, PSH, ACK."),
+    count("seq", "B", |_, row| row.seq, "First byte of the stream that is in it, from 0."),
+    count("ack", "B", |_, row| row.ack, "Byte of the other stream that its sender wants next, from 0."),
+    count("len", "B", |_, row| row.len, "Bytes of payload."),
+    count("retransmission", "0 or 1", |_, row| u64::from(row.retransmission), "1 if its data had been sent before."),
+];

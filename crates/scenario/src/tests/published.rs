@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::super::fields::ALL;
+use super::super::results::columns::{self, Definition};
 use super::super::{Document, reference, schema};
 use super::{examples, published};
 
@@ -41,6 +42,34 @@ fn the_reference_page_has_every_field_of_the_reader() {
     assert_current(path, &page);
     for field in ALL.iter().flat_map(|(_, shape)| (shape.fields)()) {
         assert!(page.contains(&format!("| `{}` |", field.name)), "{} is on the page", field.name);
+    }
+}
+
+#[test]
+fn the_reference_page_of_columns_has_every_table_and_column() {
+    let path = "docs/reference/columns.md";
+    let mut page = fs::read_to_string(repository(path)).expect("the page is published");
+    let start = "<!-- columns -->\n";
+    let from = page.find(start).unwrap_or_else(|| panic!("{path} has no {start}")) + start.len();
+    let to = page.find("<!-- end -->").expect("the tables end");
+    page.replace_range(from..to, &columns::page());
+    assert_current(path, &page);
+}
+
+#[test]
+fn every_column_has_a_meaning_and_a_name_that_ends_in_its_unit() {
+    for (table, _, definitions) in columns::all() {
+        assert!(!definitions.is_empty(), "{table} has columns");
+        for Definition { name, unit, meaning } in definitions {
+            assert!(meaning.ends_with('.') && meaning.len() > 10, "{table}.{name} is defined: {meaning:?}");
+            let ending = [("_s", "s"), ("_bps", "bit/s"), ("_bytes", "B"), ("_packets", "packets")];
+            let named = ending.iter().find(|(suffix, _)| name.ends_with(suffix));
+            assert!(named.is_none_or(|(_, says)| *says == unit), "{table}.{name} is in {unit}");
+            assert!(
+                unit != "s" && unit != "bit/s" || named.is_some(),
+                "{table}.{name} does not say that it is in {unit}"
+            );
+        }
     }
 }
 
