@@ -3,7 +3,8 @@
 use clap::Args;
 
 use headend_engine::tcp::personality::Personality;
-use headend_scenario::tcp::OPTIONS;
+use headend_scenario::fields::Field;
+use headend_scenario::tcp::{self, Draft};
 
 use crate::failure::Failure;
 use crate::printing::{self, Format};
@@ -17,21 +18,21 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let all: Vec<(&str, Personality)> = Personality::ALL.iter().map(|(name, make)| (*name, make())).collect();
+    let all: Vec<(&str, Draft)> = Personality::ALL.iter().map(|(name, make)| (*name, make().into())).collect();
     match arguments.format {
         Format::Table => {
             let headings: Vec<String> =
                 ["option"].into_iter().chain(all.iter().map(|(name, _)| *name)).map(str::to_owned).collect();
-            let row = |option: &headend_scenario::tcp::TcpOption| {
-                let values = all.iter().map(|(_, personality)| (option.show)(personality));
-                [option.field.name.to_owned()].into_iter().chain(values).collect()
+            let row = |field: &Field| {
+                let values = all.iter().map(|(_, personality)| personality.show(field));
+                [field.name.to_owned()].into_iter().chain(values).collect()
             };
-            let rows: Vec<Vec<String>> = OPTIONS.iter().map(row).collect();
+            let rows: Vec<Vec<String>> = tcp::fields().iter().map(row).collect();
             printing::print(|out| printing::write_table(out, &headings, &rows))
         }
         Format::Json => {
-            let options = |personality: &Personality| -> serde_json::Value {
-                let shown = OPTIONS.iter().map(|option| (option.field.name, (option.show)(personality)));
+            let options = |personality: &Draft| -> serde_json::Value {
+                let shown = tcp::fields().iter().map(|field| (field.name, personality.show(field)));
                 shown.map(|(name, value)| (name.to_owned(), serde_json::Value::from(value))).collect()
             };
             let json: serde_json::Value = all.iter().map(|(name, p)| ((*name).to_owned(), options(p))).collect();

@@ -196,7 +196,7 @@ pub enum Value {
 }
 
 /// The values of a part's fields, by name.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Values(Vec<(&'static str, Value)>);
 
 /// Why the values of a part's fields cannot be together.
@@ -316,6 +316,11 @@ impl Values {
         Values(values)
     }
 
+    /// The fields and their values.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+        self.0.iter().map(|(name, value)| (*name, value))
+    }
+
     /// The value of a field; `None` if it is not given and its default follows something else.
     pub fn given(&self, field: &str) -> Option<&Value> {
         self.0.iter().find(|(name, _)| *name == field).map(|(_, value)| value)
@@ -346,6 +351,11 @@ impl Values {
     /// The value of a field that takes a whole number.
     pub fn count(&self, field: &str) -> u64 {
         self.value(field).count()
+    }
+
+    /// The value of a field that takes a whole number below 2^32.
+    pub fn small(&self, field: &str) -> u32 {
+        u32::try_from(self.count(field)).expect("the field's range fits 32 bits")
     }
 
     /// The value of a field that takes a whole number or a word: `None` for the word.

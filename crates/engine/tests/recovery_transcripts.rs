@@ -6,7 +6,7 @@ mod support;
 use std::fmt::Write as _;
 
 use headend_engine::cable::{Cable, CableConfig};
-use headend_engine::cc::Algorithm;
+use headend_engine::cc::{Algorithm, reno};
 use headend_engine::link::loss::List;
 use headend_engine::tcp::personality::{DelayedAck, EraRules, Headers, Personality, Recovery};
 use headend_engine::time::Time;
@@ -33,7 +33,7 @@ fn modern(recovery: Recovery, window: u64) -> Personality {
     let plain = plain(window);
     Personality {
         recovery,
-        controller: Algorithm::Reno,
+        controller: Algorithm::Reno(reno::Parameters),
         sack: matches!(recovery, Recovery::Sack | Recovery::RackTlp),
         window_scaling: true,
         timestamps: false,

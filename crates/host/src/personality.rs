@@ -1,8 +1,7 @@
 //! Personalities on the kernel's TCP: the settings that make it so, and the options that it cannot have.
 
-use headend_engine::cc::Algorithm;
 use headend_engine::cc::hystart::HyStart;
-use headend_engine::cc::vegas;
+use headend_engine::cc::{Algorithm, cubic, vegas};
 use headend_engine::tcp::personality::{DelayedAck, EraRules, Headers, Personality, Recovery, RtoPolicy, WindowUpdate};
 use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
@@ -44,6 +43,10 @@ const MSS: [Bytes; 2] = [Bytes::new(88), Bytes::new(32_767)];
 const DELAYED_ACK_MAX: Duration = Duration::from_millis(200);
 /// IPv4 and TCP headers without options.
 const HEADERS: u64 = 40;
+/// Congestion controls that every kernel has and everybody may use, or can load without being told.
+const BUILT_IN: [&str; 2] = ["reno", "cubic"];
+/// The name under which FAST is installed unless another is given.
+const FAST: &str = "fast";
 
 /// Settings for `personality`, and all of it that they do not express. Of congestion controls it takes the kernel to have
 /// those that are compiled in or loaded as modules.
@@ -66,7 +69,7 @@ fn map_with(personality: &Personality, fast: Result<&str, &str>) -> (Settings, V
                 KernelSetting::new("net.ipv4.tcp_retrans_collapse", 0),
             ],
             metrics: Metrics::default(),
-            socket: SocketOptions::new(personality.controller),
+            socket: SocketOptions::new(personality.controller.name()),
             mtu: 1_500,
         },
         unmapped: Vec::new(),
@@ -78,10 +81,10 @@ fn map_with(personality: &Personality, fast: Result<&str, &str>) -> (Settings, V
 /// The same as [`map`], for the kernel that is running: an option that it is too old for is expressed another way, or
 /// not at all. For FAST it takes what is installed, preferably with the personality's parameters.
 pub fn map_here(personality: &Personality) -> (Settings, Vec<Unmapped>) {
-    if personality.controller != Algorithm::Fast {
+    let Algorithm::Fast(parameters) = personality.controller else {
         return map_here_with(personality, Err(""));
-    }
-    match installed_fast(personality.fast) {
+    };
+    match installed_fast(parameters) {
         Ok((name, note)) => {
             let (settings, mut unmapped) = map_here_with(personality, Ok(&name));
             unmapped.extend(note.map(|why| Unmapped { option: "fast_alpha", why }));
@@ -100,9 +103,8 @@ pub fn map_here_as(personality: &Personality, name: &str) -> (Settings, Vec<Unma
 fn installed_fast(parameters: fast::Parameters) -> Result<(String, Option<String>), String> {
     // Whoever may not read it can still use it.
     let installed = fast::installed().unwrap_or_default();
-    let own = socket::kernel_name(Algorithm::Fast);
     let same = installed.iter().find(|one| one.parameters == parameters);
-    if let Some(one) = same.or(installed.iter().find(|one| one.name == own)).or(installed.first()) {
+    if let Some(one) = same.or(installed.iter().find(|one| one.name == FAST)).or(installed.first()) {
         let fast::Parameters { alpha_packets, gamma_percent, update_rounds } = one.parameters;
         let note = (one.parameters != parameters).then(|| {
             let name = &one.name;
@@ -114,8 +116,8 @@ fn installed_fast(parameters: fast::Parameters) -> Result<(String, Option<String
         });
         return Ok((one.name.clone(), note));
     }
-    if socket::kernel_has(Algorithm::Fast) {
-        return Ok((own.to_owned(), Some("what FAST aims at is what it was installed with".to_owned())));
+    if socket::kernel_has(FAST) {
+        return Ok((FAST.to_owned(), Some("what FAST aims at is what it was installed with".to_owned())));
     }
     let lacking = || format!("FAST is not installed (headend cc install fast --alpha {})", parameters.alpha_packets);
     Err(fast::missing().unwrap_or_else(lacking))
@@ -200,10 +202,7 @@ impl Mapping {
             dupack_threshold,
             limited_transmit,
             recovery,
-            controller,
-            hystart,
-            fast: _,
-            vegas: _,
+            ref controller,
             window_in_segments,
             frto,
             undo_spurious,
@@ -240,55 +239,57 @@ impl Mapping {
         let why = "a reduction that was a mistake is taken back";
         self.note(recovery == Recovery::RackTlp && !undo_spurious, "undo_spurious", why);
         self.note(!window_in_segments, "window_in_segments", "windows are counted in segments");
-        let why = "cubic ends slow start by classic HyStart, on the whole machine or not at all";
-        self.note(controller == Algorithm::Cubic && hystart != HyStart::Classic, "hystart", why);
-        self.controller(personality, fast_here);
+        self.controller(controller, fast_here);
         self.rto(rto);
         self.delayed_ack(delayed_ack);
         let why = "a window that opens is told of once it has doubled";
         self.note(window_update != WindowUpdate::Doubled, "window_update", why);
         self.settings.socket.no_delay = !nagle;
-        // The rules of the era are those of Tahoe, Reno and NewReno alone.
-        let is_of_the_era = matches!(recovery, Recovery::Tahoe | Recovery::Reno | Recovery::NewReno);
         let why = "recovery follows RFC 6582 and halves what is in flight";
-        self.note(is_of_the_era && *era != EraRules::RFC, "era", why);
+        self.note(recovery.follows_era() && *era != EraRules::RFC, "era", why);
     }
 
-    fn controller(&mut self, personality: &Personality, fast: Result<&str, &str>) {
-        let wanted = personality.controller;
-        let taken = match wanted {
-            Algorithm::Reno | Algorithm::Cubic => wanted,
-            Algorithm::Fast => match fast {
-                Ok(name) => {
-                    self.settings.socket.installed_as = Some(name.to_owned());
-                    wanted
-                }
-                // What it aims at, the fields `fast_`, has nowhere to go either.
-                Err(why) => {
-                    self.note(true, "controller", format!("cubic controls the window: {why}"));
-                    Algorithm::Cubic
-                }
-            },
-            Algorithm::Vegas if socket::kernel_has(wanted) => {
-                let why = "alpha, beta and gamma are those of the module tcp_vegas, by default 2, 4 and 1";
-                self.note(personality.vegas != vegas::Parameters::DEFAULT, "vegas_alpha", why);
-                wanted
+    fn controller(&mut self, wanted: &Algorithm, fast: Result<&str, &str>) {
+        let taken = match (wanted, fast) {
+            (Algorithm::Fast(_), Ok(installed)) => installed,
+            // What it aims at, the fields `fast_`, has nowhere to go either.
+            (Algorithm::Fast(_), Err(why)) => {
+                self.note(true, "controller", format!("cubic controls the window: {why}"));
+                "cubic"
             }
-            Algorithm::Vegas => {
-                let why = "the module tcp_vegas is not loaded (modprobe tcp_vegas): cubic controls the window";
-                self.note(true, "controller", why);
-                Algorithm::Cubic
+            _ if BUILT_IN.contains(&wanted.name()) || socket::kernel_has(wanted.name()) => {
+                self.parameters(wanted);
+                wanted.name()
             }
-            Algorithm::Bbr if socket::kernel_has(wanted) => wanted,
-            Algorithm::Bbr => {
-                let why = "the module tcp_bbr is not loaded (modprobe tcp_bbr): cubic controls the window";
+            _ => {
+                let module = format!("tcp_{}", wanted.name());
+                let why = format!("the module {module} is not loaded (modprobe {module}): cubic controls the window");
                 self.note(true, "controller", why);
-                Algorithm::Cubic
+                "cubic"
             }
         };
-        self.settings.socket.congestion_control = taken;
+        taken.clone_into(&mut self.settings.socket.congestion_control);
         // By the route and not as the namespace's default, which may only be an algorithm that everybody is allowed.
-        self.settings.metrics.congestion_control = Some(self.settings.socket.controller().to_owned());
+        self.settings.metrics.congestion_control = Some(taken.to_owned());
+    }
+
+    /// Notes the parameters that the kernel's algorithm of the same name has otherwise.
+    fn parameters(&mut self, wanted: &Algorithm) {
+        match wanted {
+            Algorithm::Cubic(cubic::Parameters { hystart }) => {
+                let why = "cubic ends slow start by classic HyStart, on the whole machine or not at all";
+                self.note(*hystart != HyStart::Classic, "hystart", why);
+            }
+            Algorithm::Vegas(parameters) => {
+                let why = "alpha, beta and gamma are those of the module tcp_vegas, by default 2, 4 and 1";
+                self.note(*parameters != vegas::Parameters::DEFAULT, "vegas_alpha", why);
+            }
+            _ => {
+                for (field, _) in wanted.values().iter() {
+                    self.note(true, field, format!("it is what the kernel's own {} has", wanted.name()));
+                }
+            }
+        }
     }
 
     fn segments(&mut self, mss: Bytes, headers: Headers) {
@@ -312,11 +313,11 @@ impl Mapping {
             Recovery::NewReno if sack => {
                 Some("with selective acknowledgements losses are repaired from their scoreboard")
             }
-            Recovery::Sack | Recovery::RackTlp if !sack => {
+            _ if recovery.needs_sack() && !sack => {
                 Some("without selective acknowledgements losses are repaired as in NewReno")
             }
-            Recovery::ErrorControl => Some("every TCP of the kernel's controls congestion itself"),
             Recovery::NewReno | Recovery::Sack | Recovery::RackTlp => None,
+            _ => Some("losses are repaired from a scoreboard, as with sack, and every TCP controls congestion itself"),
         };
         self.note(instead.is_some(), "recovery", instead.unwrap_or_default());
     }
@@ -374,6 +375,8 @@ impl Mapping {
 
 #[cfg(test)]
 mod tests {
+    use headend_engine::cc::bbr;
+
     use super::*;
 
     fn value<'a>(settings: &'a Settings, name: &str) -> Option<&'a str> {
@@ -438,22 +441,21 @@ mod tests {
 
     #[test]
     fn a_controller_that_the_kernel_lacks_is_replaced_and_reported() {
-        let lacks = [Algorithm::Fast, Algorithm::Vegas, Algorithm::Bbr]
-            .into_iter()
-            .filter(|wanted| !socket::kernel_has(*wanted));
-        for controller in lacks {
+        let all: [Algorithm; 3] =
+            [fast::Parameters::DEFAULT.into(), vegas::Parameters::DEFAULT.into(), bbr::Parameters.into()];
+        for controller in all.into_iter().filter(|wanted| !socket::kernel_has(wanted.name())) {
             let (settings, unmapped) = map(&Personality { controller, ..Personality::linux() });
             assert_eq!(settings.metrics.congestion_control.as_deref(), Some("cubic"));
-            assert_eq!(settings.socket.congestion_control, Algorithm::Cubic);
+            assert_eq!(settings.socket.congestion_control, "cubic");
             assert!(matches!(&unmapped[..], [one] if one.option == "controller"), "{unmapped:?}");
         }
     }
 
     #[test]
     fn fast_in_the_kernel_is_chosen_by_the_name_that_it_has_there() {
-        let fast = Personality { controller: Algorithm::Fast, ..Personality::linux() };
+        let fast = Personality { controller: fast::Parameters::DEFAULT.into(), ..Personality::linux() };
         let (settings, unmapped) = map_here_as(&fast, "fast_7");
-        assert_eq!(settings.socket.controller(), "fast_7");
+        assert_eq!(settings.socket.congestion_control, "fast_7");
         assert_eq!(settings.metrics.congestion_control.as_deref(), Some("fast_7"));
         assert!(unmapped.iter().all(|one| one.option != "controller"), "{unmapped:?}");
     }

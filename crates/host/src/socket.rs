@@ -7,7 +7,6 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use headend_engine::cc::Algorithm;
 use headend_engine::time::Duration;
 use headend_engine::units::{Bytes, Rate};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -31,10 +30,9 @@ const SIOCATMARK: libc::Ioctl = 0x8905;
 /// Options that a socket is given before it connects or listens. Accepted connections have them from their listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketOptions {
-    /// Congestion control. Always told: a machine's own choice, bbr for instance, would be measured otherwise.
-    pub congestion_control: Algorithm,
-    /// The controller's name in this kernel, if scenarios call it otherwise.
-    pub installed_as: Option<String>,
+    /// Congestion control, by its name in the kernel. Always told: a machine's own choice, bbr for instance, would be
+    /// measured otherwise.
+    pub congestion_control: String,
     /// `TCP_MAXSEG`: the largest segment offered and sent, in bytes; options come off it.
     pub mss: Option<Bytes>,
     /// `TCP_NODELAY`: send small segments at once.
@@ -53,10 +51,9 @@ pub struct SocketOptions {
 
 impl SocketOptions {
     /// Options that set the congestion control and leave everything else to the kernel.
-    pub fn new(congestion_control: Algorithm) -> SocketOptions {
+    pub fn new(congestion_control: &str) -> SocketOptions {
         SocketOptions {
-            congestion_control,
-            installed_as: None,
+            congestion_control: congestion_control.to_owned(),
             mss: None,
             no_delay: false,
             send_buffer: None,
@@ -67,16 +64,11 @@ impl SocketOptions {
         }
     }
 
-    /// The name of the congestion control in the kernel.
-    pub fn controller(&self) -> &str {
-        self.installed_as.as_deref().unwrap_or(kernel_name(self.congestion_control))
-    }
-
     /// Tells them to `socket`. Buffers beyond the machine's limits take CAP_NET_ADMIN.
     pub fn apply(&self, socket: impl AsFd) -> Result<(), Error> {
         let fd = socket.as_fd();
         let tcp = SockRef::from(&fd);
-        let name = self.controller();
+        let name = &self.congestion_control;
         tcp.set_tcp_congestion(name.as_bytes()).during(|| format!("set congestion control {name}"))?;
         tcp.set_tcp_nodelay(self.no_delay).during(|| "set TCP_NODELAY")?;
         if let Some(mss) = self.mss {
@@ -128,14 +120,9 @@ pub(crate) fn knows(option: libc::c_int) -> bool {
     !matches!(read(&socket, libc::IPPROTO_TCP, option), Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT))
 }
 
-/// An algorithm's name in the kernel.
-pub fn kernel_name(algorithm: Algorithm) -> &'static str {
-    Algorithm::ALL.iter().find(|(_, known)| *known == algorithm).expect("every algorithm has a name").0
-}
-
-/// True if the kernel says that it has the algorithm: compiled in, or its module loaded.
-pub fn kernel_has(algorithm: Algorithm) -> bool {
-    kernel_names().iter().any(|name| name == kernel_name(algorithm))
+/// True if the kernel says that it has the congestion control: compiled in, or its module loaded.
+pub fn kernel_has(name: &str) -> bool {
+    kernel_names().iter().any(|known| known == name)
 }
 
 /// The congestion controls that the kernel says it has.
@@ -321,9 +308,9 @@ mod tests {
     #[test]
     fn a_socket_has_the_congestion_control_it_was_told() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        for (name, algorithm) in [("reno", Algorithm::Reno), ("cubic", Algorithm::Cubic)] {
+        for name in ["reno", "cubic"] {
             let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            SocketOptions::new(algorithm).apply(&socket).unwrap();
+            SocketOptions::new(name).apply(&socket).unwrap();
             let told = SockRef::from(&socket).tcp_congestion().unwrap();
             assert_eq!(String::from_utf8_lossy(&told).trim_end_matches('\0'), name);
         }

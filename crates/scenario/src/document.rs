@@ -1,11 +1,13 @@
 //! A scenario as written: a tree of values that remember where they stand, before anything is understood of them.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use headend_engine::tcp::personality::Personality;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
@@ -24,6 +26,8 @@ pub struct Document {
     pub(super) root: Table,
     /// The recordings that it names.
     pub(super) recordings: Recordings,
+    /// The personalities that it may name beside the built-in ones and its own.
+    pub(super) personalities: BTreeMap<String, Personality>,
 }
 
 /// Fields in the order of the file.
@@ -81,7 +85,7 @@ impl Document {
                 more: errors.len().saturating_sub(MISTAKES_MAX),
             }));
         }
-        Ok(Document { root: lines.table(table.get_ref()), name, recordings: Recordings::default() })
+        Ok(Document::new(name, lines.table(table.get_ref())))
     }
 
     /// Reads JSON text, the same fields as in TOML; messages call it `name`. Other than in TOML no lines are known.
@@ -94,13 +98,23 @@ impl Document {
         })?;
         let place = Place::Line { file: name.clone(), line: 0 };
         match Value::from_json(&place, json).data {
-            Data::Table(root) => Ok(Document { name, root, recordings: Recordings::default() }),
+            Data::Table(root) => Ok(Document::new(name, root)),
             other => Err(Error::from(Mistake {
                 place,
                 field: String::new(),
                 problem: Problem::Value { found: other.inline(), expected: "an object".into() },
             })),
         }
+    }
+
+    fn new(name: Arc<str>, root: Table) -> Document {
+        Document { name, root, recordings: Recordings::default(), personalities: BTreeMap::new() }
+    }
+
+    /// Makes a personality known under `name`, for one that no file can describe: with a
+    /// [controller of one's own](headend_engine::cc#a-controller-of-ones-own), say. Nodes name it as they name built-in ones.
+    pub fn add_personality(&mut self, name: &str, personality: Personality) {
+        self.personalities.insert(name.to_owned(), personality);
     }
 
     /// The document as TOML text; comments of the file are not kept.

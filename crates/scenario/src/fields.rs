@@ -4,7 +4,7 @@ mod circuit;
 mod flow;
 mod link;
 mod medium;
-mod part;
+pub(super) mod part;
 
 pub use circuit::CIRCUIT;
 pub use flow::{FLOW, SOCKET};

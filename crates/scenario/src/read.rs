@@ -20,7 +20,7 @@ use super::fields::{self, Absent, FLOWS_MAX, Field, Kind, NAME_BYTES_MAX, NODES_
 use super::model::{Cable, Channel, Direction, Flow, FlowKind, Link, LinkKind, Node, NodeKind, Proxy, Tcp};
 use super::recording::{Recordings, Wrong};
 use super::setting::Setting;
-use super::tcp;
+use super::tcp::{self, Draft};
 use super::{Scenario, Sweep};
 use medium::{compression, copies, discipline, loss, rate};
 
@@ -29,7 +29,8 @@ pub(super) fn scenario(document: &Document) -> Result<Scenario, Error> {
     let log = Log::default();
     let place = Place::Line { file: document.name.clone(), line: 0 };
     let root = Section::open(&log, &fields::ROOT, String::new(), &place, &document.root);
-    let reader = Reader { personalities: personalities(&root), recordings: &document.recordings, root };
+    let own = personalities(&root, &document.personalities);
+    let reader = Reader { personalities: own, recordings: &document.recordings, root };
     let scenario = reader.scenario();
     log.into_result(scenario)
 }
@@ -274,35 +275,35 @@ pub(super) fn default_setting(field: &Field, text: &str) -> Setting {
     field.kind.read(&data).unwrap_or_else(|expected| panic!("{}: the default {text:?} is not {expected}", field.name))
 }
 
-/// The scenario's own personalities.
-fn personalities<'a>(root: &Section<'a>) -> BTreeMap<&'a str, Personality> {
-    let mut all = BTreeMap::new();
+/// The scenario's own personalities, and those that the document was given.
+fn personalities<'a>(root: &Section<'a>, given: &'a BTreeMap<String, Personality>) -> BTreeMap<&'a str, Draft> {
+    let mut all: BTreeMap<&str, Draft> =
+        given.iter().map(|(name, personality)| (name.as_str(), personality.clone().into())).collect();
     for (name, section) in root.named("personalities") {
-        if tcp::names().contains(&name) {
+        if tcp::names().contains(&name) || given.contains_key(name) {
             let text = format!("\"{name}\" is a built-in personality; give this one a name of its own");
             section.log.add(section.place, format!("personalities.{name}"), Problem::Contradiction(text));
         }
         let base = section.setting("base").text();
         let base = Personality::named(&base).expect("a choice was checked against the registry");
-        all.insert(name, with_options(base, &section));
+        all.insert(name, with_fields(base.into(), &section));
     }
     all
 }
 
-/// `personality` with the options that `section` gives.
-fn with_options(mut personality: Personality, section: &Section<'_>) -> Personality {
-    for option in tcp::OPTIONS {
-        if section.has(option.field.name) {
-            (option.set)(&mut personality, section.setting(option.field.name));
-        }
+/// `draft` with the fields that `section` gives.
+fn with_fields(mut draft: Draft, section: &Section<'_>) -> Draft {
+    for field in tcp::fields().iter().filter(|field| section.has(field.name)) {
+        draft.set(field.name, section.setting(field.name));
     }
-    personality
+    draft
 }
 
 struct Reader<'a> {
     root: Section<'a>,
     recordings: &'a Recordings,
-    personalities: BTreeMap<&'a str, Personality>,
+    /// The scenario's own personalities, and those that the document was given.
+    personalities: BTreeMap<&'a str, Draft>,
 }
 
 /// Nodes by name, with their indices.
@@ -378,20 +379,21 @@ impl<'a> Reader<'a> {
     /// The personality that a section names, with its `tcp` fields.
     fn tcp(&self, section: &Section<'_>) -> Tcp {
         let name = section.setting("personality").text();
-        let known = Personality::named(&name).or_else(|| self.personalities.get(name.as_str()).cloned());
+        let known =
+            Personality::named(&name).map(Draft::from).or_else(|| self.personalities.get(name.as_str()).cloned());
         let base = known.unwrap_or_else(|| {
             let own = self.personalities.keys().copied();
             section.unknown("personality", "personality", &name, tcp::names().into_iter().chain(own));
-            Personality::linux()
+            Personality::linux().into()
         });
         let options = section.table_under("tcp", &tcp::SHAPE);
         let mistakes = self.root.log.count();
-        let personality = with_options(base, &options);
-        if mistakes == self.root.log.count()
-            && let Some(text) = tcp::contradiction(&personality)
-        {
-            section.wrong("tcp", section.place_of("tcp"), Problem::Contradiction(text));
-        }
+        let personality = with_fields(base, &options).finish().unwrap_or_else(|text| {
+            if mistakes == self.root.log.count() {
+                section.wrong("tcp", section.place_of("tcp"), Problem::Contradiction(text));
+            }
+            Personality::linux()
+        });
         Tcp { name, personality: Arc::new(personality) }
     }
 

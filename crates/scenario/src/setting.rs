@@ -120,6 +120,32 @@ impl Kind {
         }
     }
 
+    /// A value as a scenario writes it, text without its quotes.
+    pub(super) fn written(&self, value: &Setting) -> String {
+        match value {
+            Setting::Text(text) => text.clone(),
+            Setting::Flag(flag) => flag.to_string(),
+            Setting::Count(count) => count.to_string(),
+            Setting::Word => match self {
+                Kind::CountOr { word, .. } | Kind::SizeOr(word) => (*word).to_owned(),
+                other => panic!("no word stands for {other:?}"),
+            },
+            Setting::Rate(rate) => rate.to_string(),
+            Setting::Size(size) => size.to_string(),
+            Setting::Span(span) => span.to_string(),
+            Setting::Chance(chance) => chance.as_f64().to_string(),
+            Setting::Capacity(Capacity::Unlimited) => "unlimited".into(),
+            Setting::Capacity(Capacity::Packets(packets)) => format!("{packets} packets"),
+            Setting::Capacity(Capacity::Bytes(size)) => size.to_string(),
+            Setting::Numbers(numbers) => format!("{numbers:?}"),
+            Setting::Recording(times) => format!("{} recorded times", times.len()),
+            Setting::List(values) => {
+                let Kind::List(of) = self else { panic!("no list stands for {self:?}") };
+                format!("[{}]", values.iter().map(|value| of.written(value)).collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+
     /// A value to go on with after a mistake; never used in a run.
     pub(super) fn placeholder(&self) -> Setting {
         match *self {

@@ -3,29 +3,78 @@
 use std::sync::LazyLock;
 
 use headend_engine::cc::Algorithm;
-use headend_engine::cc::hystart::HyStart;
+use headend_engine::part::{Mistake, Values};
 use headend_engine::tcp::personality::{EraRules, Headers, Personality, Recovery, Repeat, WindowUpdate};
 use headend_engine::units::Bytes;
 
+use super::fields::part::of_family;
 use super::fields::{Absent, Field, Kind, SIZE_BYTES_MAX, Shape};
+use super::read::default_setting;
 use super::setting::Setting;
 
-/// One field of a personality.
+/// One field of a personality, beside those of its congestion control.
 pub struct TcpOption {
     /// Its key and what it takes.
     pub field: Field,
     /// The member of [`Personality`] behind it; `None` if there are several.
     pub member: Option<&'static str>,
     /// Changes the personality.
-    pub(super) set: fn(&mut Personality, Setting),
+    set: fn(&mut Personality, Setting),
     /// The personality's value, as a scenario writes it.
-    pub show: fn(&Personality) -> String,
+    show: fn(&Personality) -> String,
+}
+
+/// A personality while its fields are being set. Parameters of controllers that it does not name are kept as well, so that
+/// they survive a change of the controller's name.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// With the controller of the personality from which it differs.
+    personality: Personality,
+    /// The name of another controller, if one was given.
+    controller: Option<String>,
+    /// The parameters of controllers that were given.
+    parameters: Vec<(&'static str, Setting)>,
 }
 
 /// The `tcp` table of a node.
-pub static SHAPE: Shape = Shape { name: "tcp", tag: None, fields: || &FIELDS };
+pub static SHAPE: Shape = Shape { name: "tcp", tag: None, fields };
 
-static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| OPTIONS.iter().map(|option| option.field).collect());
+/// All fields, in the order in which they are applied, so that a set of values stands before its parts.
+pub fn fields() -> &'static [Field] {
+    &FIELDS
+}
+
+/// Those of congestion control stand behind this one.
+const BEFORE_CONTROLLER: &str = "recovery";
+/// What holds of a field that is not given.
+const INHERITED: Absent = Absent::Follows("the personality's");
+
+static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let others = || OPTIONS.iter().map(|option| option.field);
+    let first = 1 + others().position(|field| field.name == BEFORE_CONTROLLER).expect("it is one of the options");
+    let others = || others().map(|field| if field.name == BEFORE_CONTROLLER { told_of_each(field) } else { field });
+    others().take(first).chain(CONTROLLER.iter().copied()).chain(others().skip(first)).collect()
+});
+
+/// The choice of a recovery, with what each of them is.
+fn told_of_each(field: Field) -> Field {
+    let each = Recovery::ALL.iter().map(|recovery| format!(" `{}`: {}", recovery.name(), recovery.doc()));
+    Field { doc: format!("{}{}", field.doc, each.collect::<String>()).leak(), ..field }
+}
+
+/// The controller's name, and the parameters of all of them.
+static CONTROLLER: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let names = Kind::Choice(|| Algorithm::ALL.iter().map(|algorithm| algorithm.name).collect());
+    let tag = Field { name: "controller", kind: names, absent: INHERITED, only: &[], doc: "" };
+    let inherit = |field: Field| {
+        let doc = match field.only {
+            [] => format!("Congestion control. {}", field.doc),
+            only => format!("With `controller = \"{}\"`: {}", only.join("\"` or `\""), field.doc),
+        };
+        Field { absent: INHERITED, only: &[], doc: doc.leak(), ..field }
+    };
+    of_family(tag, Algorithm::ALL).into_iter().map(inherit).collect()
+});
 
 static WITH_BASE: LazyLock<Vec<Field>> = LazyLock::new(|| {
     let base = Field {
@@ -64,11 +113,11 @@ const fn option(
     set: fn(&mut Personality, Setting),
     show: fn(&Personality) -> String,
 ) -> TcpOption {
-    let field = Field { name, kind, absent: Absent::Follows("the personality's"), only: &[], doc };
+    let field = Field { name, kind, absent: INHERITED, only: &[], doc };
     TcpOption { field, member: Some(member), set, show }
 }
 
-/// Applied in this order, so that a set of values stands before its parts.
+/// The members of a personality that are not its congestion control.
 pub static OPTIONS: &[TcpOption] = &[
     option(
         "mss",
@@ -117,7 +166,7 @@ pub static OPTIONS: &[TcpOption] = &[
         field: Field {
             name: "socket_buffer",
             kind: BUFFER,
-            absent: Absent::Follows("the personality's"),
+            absent: INHERITED,
             only: &[],
             doc: "Both buffers at once: `send_buffer` and `receive_buffer`.",
         },
@@ -187,74 +236,10 @@ pub static OPTIONS: &[TcpOption] = &[
     option(
         "recovery",
         "recovery",
-        Kind::Choice(|| keys(Recovery::ALL)),
+        Kind::Choice(|| Recovery::ALL.iter().map(|recovery| recovery.name()).collect()),
         "How losses are found and repaired.",
-        |p, s| p.recovery = named(Recovery::ALL, &s.text()),
-        |p| name_of(Recovery::ALL, &p.recovery),
-    ),
-    option(
-        "controller",
-        "controller",
-        Kind::Choice(|| keys(Algorithm::ALL)),
-        "Congestion control.",
-        |p, s| p.controller = named(Algorithm::ALL, &s.text()),
-        |p| name_of(Algorithm::ALL, &p.controller),
-    ),
-    option(
-        "hystart",
-        "hystart",
-        Kind::Choice(|| keys(HyStart::ALL)),
-        "How slow start ends before a loss, with `cubic` only: `classic` as in Linux, `plus-plus` as in RFC 9406.",
-        |p, s| p.hystart = named(HyStart::ALL, &s.text()),
-        |p| name_of(HyStart::ALL, &p.hystart),
-    ),
-    option(
-        "fast_alpha",
-        "fast.alpha_packets",
-        Kind::Count { min: 1, max: 1_000_000 },
-        "How many packets of its own the flow aims to have in the queues of its path, with `fast` only.",
-        |p, s| p.fast.alpha_packets = small(s.count()),
-        |p| p.fast.alpha_packets.to_string(),
-    ),
-    option(
-        "fast_gamma_percent",
-        "fast.gamma_percent",
-        Kind::Count { min: 1, max: 100 },
-        "How much of the way to its aim the window goes with every update, in percent, with `fast` only.",
-        |p, s| p.fast.gamma_percent = small(s.count()),
-        |p| p.fast.gamma_percent.to_string(),
-    ),
-    option(
-        "fast_update_rounds",
-        "fast.update_rounds",
-        Kind::Count { min: 1, max: 1_000 },
-        "Round trips from one update of the window to the next, with `fast` only.",
-        |p, s| p.fast.update_rounds = small(s.count()),
-        |p| p.fast.update_rounds.to_string(),
-    ),
-    option(
-        "vegas_alpha",
-        "vegas.alpha_packets",
-        Kind::Count { min: 0, max: 1_000_000 },
-        "With fewer packets of its own in the queues of its path the window grows, with `vegas` only.",
-        |p, s| p.vegas.alpha_packets = small(s.count()),
-        |p| p.vegas.alpha_packets.to_string(),
-    ),
-    option(
-        "vegas_beta",
-        "vegas.beta_packets",
-        Kind::Count { min: 0, max: 1_000_000 },
-        "With more packets of its own in the queues of its path the window shrinks, with `vegas` only.",
-        |p, s| p.vegas.beta_packets = small(s.count()),
-        |p| p.vegas.beta_packets.to_string(),
-    ),
-    option(
-        "vegas_gamma",
-        "vegas.gamma_packets",
-        Kind::Count { min: 0, max: 1_000_000 },
-        "With more packets of its own in the queues of its path slow start ends, with `vegas` only.",
-        |p, s| p.vegas.gamma_packets = small(s.count()),
-        |p| p.vegas.gamma_packets.to_string(),
+        |p, s| p.recovery = recovery(&s.text()),
+        |p| p.recovery.name().to_owned(),
     ),
     option(
         "window_in_segments",
@@ -424,7 +409,7 @@ pub static OPTIONS: &[TcpOption] = &[
         field: Field {
             name: "era",
             kind: Kind::Choice(|| keys(EraRules::ALL)),
-            absent: Absent::Follows("the personality's"),
+            absent: INHERITED,
             only: &[],
             doc: "Loss-recovery rules of the 1990s that later RFCs settled, all at once; the `era_` fields change one.",
         },
@@ -502,8 +487,78 @@ pub static OPTIONS: &[TcpOption] = &[
     ),
 ];
 
+impl From<Personality> for Draft {
+    fn from(personality: Personality) -> Draft {
+        Draft { personality, controller: None, parameters: Vec::new() }
+    }
+}
+
+impl Draft {
+    /// Gives a field a value of its kind.
+    pub(super) fn set(&mut self, field: &'static str, setting: Setting) {
+        if let Some(option) = OPTIONS.iter().find(|option| option.field.name == field) {
+            (option.set)(&mut self.personality, setting);
+        } else if field == CONTROLLER[0].name {
+            self.controller = Some(setting.text());
+        } else {
+            self.parameters.retain(|(known, _)| *known != field);
+            self.parameters.push((field, setting));
+        }
+    }
+
+    /// A field's value, as a scenario writes it.
+    pub fn show(&self, field: &Field) -> String {
+        if let Some(option) = OPTIONS.iter().find(|option| option.field.name == field.name) {
+            (option.show)(&self.personality)
+        } else if field.name == CONTROLLER[0].name {
+            self.controller().to_owned()
+        } else {
+            self.parameter(field.name).map_or_else(|| "none".into(), |value| field.kind.written(&value))
+        }
+    }
+
+    fn controller(&self) -> &str {
+        self.controller.as_deref().unwrap_or(self.personality.controller.name())
+    }
+
+    /// The value of a controller's parameter: as it was given, or as the base has it, or its default.
+    fn parameter(&self, name: &str) -> Option<Setting> {
+        let given = self.parameters.iter().find(|(known, _)| *known == name).map(|(_, setting)| setting.clone());
+        given.or_else(|| self.personality.controller.values().given(name).cloned()).or_else(|| {
+            let field =
+                Algorithm::ALL.iter().flat_map(|algorithm| algorithm.fields).find(|field| field.name == name)?;
+            let Absent::Is(text) = field.absent else { return None };
+            let field = FIELDS.iter().find(|known| known.name == name)?;
+            Some(default_setting(field, text))
+        })
+    }
+
+    /// The personality with what was set, or what is wrong with its values, in words.
+    pub(super) fn finish(self) -> Result<Personality, String> {
+        let mut personality = self.personality.clone();
+        if self.controller.is_some() || !self.parameters.is_empty() {
+            // Those of the others are checked as well: a sweep may choose one of them.
+            for algorithm in Algorithm::ALL {
+                let read = self.algorithm(algorithm.name)?;
+                let is_own = self.controller.is_none() && matches!(personality.controller, Algorithm::Custom(_));
+                if algorithm.name == self.controller() && !is_own {
+                    personality.controller = read;
+                }
+            }
+        }
+        contradiction(&personality).map_or(Ok(personality), Err)
+    }
+
+    fn algorithm(&self, name: &str) -> Result<Algorithm, String> {
+        let description = Algorithm::ALL.iter().find(|algorithm| algorithm.name == name).expect("one of the registry");
+        let values = description.fields.iter().filter_map(|field| Some((field.name, self.parameter(field.name)?)));
+        let read = Algorithm::read(name, &Values::new(values.collect())).expect("one of the registry");
+        read.map_err(|Mistake { field, text }| format!("{field} {text}"))
+    }
+}
+
 /// What makes a personality one that cannot work, in words.
-pub(super) fn contradiction(p: &Personality) -> Option<String> {
+fn contradiction(p: &Personality) -> Option<String> {
     let short = |name: &str, buffer: Bytes| {
         (buffer < p.mss).then(|| format!("{name} = {buffer} holds no segment of mss = {}", p.mss))
     };
@@ -511,14 +566,14 @@ pub(super) fn contradiction(p: &Personality) -> Option<String> {
         .or_else(|| short("receive_buffer", p.receive_buffer))
         .or_else(|| (p.rto.min > p.rto.max).then(|| format!("rto_min = {} is over rto_max = {}", p.rto.min, p.rto.max)))
         .or_else(|| {
-            let is_scoreboard = matches!(p.recovery, Recovery::Sack | Recovery::RackTlp);
-            let recovery = name_of(Recovery::ALL, &p.recovery);
-            (is_scoreboard && !p.sack).then(|| format!("recovery = {recovery:?} needs sack = true"))
+            let lacks_sack = p.recovery.needs_sack() && !p.sack;
+            lacks_sack.then(|| format!("recovery = {:?} needs sack = true", p.recovery.name()))
         })
-        .or_else(|| {
-            let (alpha, beta) = (p.vegas.alpha_packets, p.vegas.beta_packets);
-            (alpha > beta).then(|| format!("vegas_alpha = {alpha} is over vegas_beta = {beta}"))
-        })
+}
+
+fn recovery(name: &str) -> Recovery {
+    let known = Recovery::ALL.iter().find(|recovery| recovery.name() == name);
+    *known.expect("a choice was checked against its registry")
 }
 
 /// The shapes hold every count under 2^31.

@@ -7,6 +7,8 @@ mod published;
 mod registry;
 mod topology;
 
+use headend_engine::cc::hystart::HyStart;
+use headend_engine::cc::{cubic, fast, vegas};
 use headend_engine::link::headers::HeaderCompression;
 use headend_engine::link::loss::{self, LossModel};
 use headend_engine::link::queue::Discipline;
@@ -312,4 +314,28 @@ fn setting_a_swept_field_ends_its_sweep() {
     assert_eq!(document.points().expect("a good scenario").len(), 3);
     document.set("links.wire.loss", "2%").expect("a good value");
     assert_eq!(document.points().expect("a good scenario").len(), 1);
+}
+
+#[test]
+fn a_controller_s_parameters_survive_a_change_of_its_name() {
+    let text = format!(
+        "{SMALL}[personalities.mine]\nbase = \"linux\"\ncontroller = \"vegas\"\nvegas_alpha = 3\nfast_alpha = 12\n"
+    );
+    let with = |settings: &[(&str, &str)]| {
+        let mut document = Document::parse("small.toml", &text).expect("it is TOML");
+        document.set("nodes.a.personality", "mine").expect("it is a field");
+        for (path, value) in settings {
+            document.set(path, value).expect("it is a field");
+        }
+        personality(&document.scenario().expect("it is right").nodes[0]).controller.clone()
+    };
+    let vegas = vegas::Parameters { alpha_packets: 3, ..vegas::Parameters::DEFAULT };
+    let fast = fast::Parameters { alpha_packets: 12, gamma_percent: 40, update_rounds: 2 };
+    assert_eq!(with(&[]), vegas.into());
+    let named = [("nodes.a.tcp.fast_gamma_percent", "40"), ("nodes.a.tcp.controller", "fast")];
+    assert_eq!(with(&named), fast.into());
+    assert_eq!(with(&[named[1], named[0]]), fast.into(), "the order is all the same");
+    // HyStart is what the base has, however many controllers came in between.
+    let cubic = cubic::Parameters { hystart: HyStart::Classic };
+    assert_eq!(with(&[("nodes.a.tcp.controller", "cubic")]), cubic.into());
 }

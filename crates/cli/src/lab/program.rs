@@ -106,7 +106,7 @@ impl Program {
         match self {
             Program::Iperf3 => {
                 command.args(["--client", &address.to_string(), "--port", &port.to_string()]);
-                command.args(["--congestion", options.controller(), "--connect-timeout", "60000"]);
+                command.args(["--congestion", &options.congestion_control, "--connect-timeout", "60000"]);
                 // Without end, whatever the flow's bytes: its own --bytes ends when all is written, and takes back what has
                 // not arrived.
                 command.args(["--time", "0"]);

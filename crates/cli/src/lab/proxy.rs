@@ -135,7 +135,7 @@ fn config(model: RelayModel, [local, remote]: &[Settings; 2], from_local: bool) 
 /// The table of a proxy's file with the options of a side's sockets.
 fn side(settings: &Settings) -> String {
     let options = &settings.socket;
-    let mut text = format!("congestion_control = \"{}\"\n", options.controller());
+    let mut text = format!("congestion_control = \"{}\"\n", options.congestion_control);
     let mut say = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             let _ = writeln!(text, "{name} = \"{value}\"");

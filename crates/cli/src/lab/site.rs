@@ -112,10 +112,7 @@ impl Site {
 
     /// The settings of a host with this personality; FAST is put into the kernel for it.
     fn settings(&mut self, personality: &Personality) -> Result<Settings, Failure> {
-        if !has_fast(personality) {
-            return Ok(personality::map_here(personality).0);
-        }
-        let wanted = personality.fast;
+        let Some(wanted) = fast_of(personality) else { return Ok(personality::map_here(personality).0) };
         if !self.fast.iter().any(|(parameters, _)| *parameters == wanted) {
             self.fast.push((wanted, Instance::load_unnamed(wanted)?));
         }
@@ -143,15 +140,19 @@ pub(super) fn has_namespace(scenario: &Scenario, number: usize) -> bool {
     }
 }
 
-/// True if hosts with this personality have a FAST of their own, which every run puts in under another name.
-fn has_fast(personality: &Personality) -> bool {
-    personality.controller == Algorithm::Fast && fast::missing_for_a_while().is_none()
+/// The parameters of the FAST that hosts with this personality have of their own, if they do; every run puts it in under
+/// another name.
+fn fast_of(personality: &Personality) -> Option<Parameters> {
+    match personality.controller {
+        Algorithm::Fast(parameters) => fast::missing_for_a_while().is_none().then_some(parameters),
+        _ => None,
+    }
 }
 
 /// The parts of a personality that the kernel cannot do.
 pub(super) fn unmapped(personality: &Personality) -> Vec<Unmapped> {
     // The name does not matter here.
-    let mapped = if has_fast(personality) {
+    let mapped = if fast_of(personality).is_some() {
         personality::map_here_as(personality, "fast")
     } else {
         personality::map_here(personality)

@@ -16,7 +16,8 @@ mod filter;
 #[cfg(test)]
 mod tests;
 
-use super::{Ack, Cause, Congestion, Controller, RateSample, Setup};
+use super::{Ack, Cause, Congestion, Controller, Factory, RateSample, Setup};
+use crate::part::{Description, Mistake, Part, Values};
 use crate::time::{Duration, Time};
 use crate::units::{Bytes, Rate};
 use filter::MaxFilter;
@@ -66,6 +67,37 @@ enum Repair {
     },
     /// Until all before this place is acknowledged.
     Until(u64),
+}
+
+/// BBR has no parameters of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters;
+
+impl Parameters {
+    /// None.
+    pub const DEFAULT: Parameters = Parameters;
+}
+
+impl Part for Parameters {
+    const DESCRIPTION: Description = Description {
+        name: "bbr",
+        doc: "A pace and a window that follow a model of the path's rate and delay (Cardwell, Cheng et al. 2016, version 1).",
+        fields: &[],
+    };
+
+    fn read(_values: &Values) -> Result<Parameters, Mistake> {
+        Ok(Parameters)
+    }
+}
+
+impl Factory for Parameters {
+    fn name(&self) -> &str {
+        Parameters::DESCRIPTION.name
+    }
+
+    fn start(&self, setup: &Setup) -> Box<dyn Controller> {
+        Box::new(Bbr::new(setup))
+    }
 }
 
 /// BBR's model, pace and window.

@@ -5,16 +5,61 @@
 //! in 2^-16 second. With C = 0.4 and a segment of 1460 B that places the cubic to a few bytes for any window that fits
 //! a connection.
 
+mod linux;
 #[cfg(test)]
 mod tests;
 
-use super::hystart::SlowStart;
-use super::{Ack, Cause, Congestion, Controller, Setup};
+use super::hystart::{HyStart, SlowStart};
+use super::{Ack, Cause, Congestion, Controller, Factory, Setup};
+use crate::part::{Absent, Description, Field, Kind, Mistake, Part, Value, Values, names};
 use crate::time::{Duration, Time};
 use crate::units::Bytes;
 
 /// Fraction bits of windows and of times on the cubic.
 const FRACTION: u32 = 16;
+
+/// What a personality says about CUBIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// How slow start ends before a loss.
+    pub hystart: HyStart,
+}
+
+impl Parameters {
+    /// Slow start lasts until a loss (RFC 5681 s3.1).
+    pub const DEFAULT: Parameters = Parameters { hystart: HyStart::Off };
+}
+
+impl Part for Parameters {
+    const DESCRIPTION: Description = Description {
+        name: "cubic",
+        doc: "A window that follows a cubic of the time since the last loss (RFC 9438).",
+        fields: &[Field {
+            name: "hystart",
+            kind: Kind::Choice(|| names(HyStart::ALL)),
+            absent: Absent::Is("off"),
+            doc: "How slow start ends before a loss: `classic` as in Linux, `plus-plus` as in RFC 9406.",
+        }],
+    };
+
+    fn read(values: &Values) -> Result<Parameters, Mistake> {
+        Ok(Parameters { hystart: values.choice("hystart", HyStart::ALL) })
+    }
+}
+
+impl Factory for Parameters {
+    fn name(&self) -> &str {
+        Parameters::DESCRIPTION.name
+    }
+
+    fn start(&self, setup: &Setup) -> Box<dyn Controller> {
+        if setup.in_segments { Box::new(linux::Cubic::new(*self, setup)) } else { Box::new(Cubic::new(*self, *setup)) }
+    }
+
+    fn values(&self) -> Values {
+        Values::new(vec![("hystart", Value::Text(self.hystart.name().to_owned()))])
+    }
+}
 
 /// CUBIC's window.
 #[derive(Debug)]
@@ -58,7 +103,7 @@ struct Epoch {
 
 impl Cubic {
     /// A controller at its initial window.
-    pub fn new(setup: Setup) -> Cubic {
+    pub fn new(parameters: Parameters, setup: Setup) -> Cubic {
         let cwnd = fixed(setup.initial_window.get());
         let state = State {
             cwnd,
@@ -68,7 +113,7 @@ impl Cubic {
             epoch: None,
             seen: Time::ZERO,
         };
-        Cubic { setup, state, before: state, slow_start: SlowStart::new(setup.hystart), rtt_min: None }
+        Cubic { setup, state, before: state, slow_start: SlowStart::new(parameters.hystart), rtt_min: None }
     }
 
     /// Congestion avoidance for `acked` bytes.
@@ -205,7 +250,7 @@ impl Epoch {
 }
 
 /// The largest number whose cube is at most `n`.
-pub(super) fn cube_root(n: u128) -> u64 {
+fn cube_root(n: u128) -> u64 {
     let mut root = 0_u128;
     for bit in (0..42).rev() {
         let larger = root | 1 << bit;

@@ -9,7 +9,8 @@ pub mod law;
 #[cfg(test)]
 mod tests;
 
-use super::{Ack, Cause, Congestion, Controller, Setup};
+use super::{Ack, Cause, Congestion, Controller, Factory, Setup};
+use crate::part::{Absent, Description, Field, Kind, Mistake, Part, Value, Values};
 use crate::time::Time;
 use crate::units::Bytes;
 use law::{Heard, Law};
@@ -31,6 +32,60 @@ impl Parameters {
     pub const DEFAULT: Parameters = Parameters { alpha_packets: 20, gamma_percent: 50, update_rounds: 2 };
 }
 
+impl Part for Parameters {
+    const DESCRIPTION: Description = Description {
+        name: "fast",
+        doc: "A window that keeps a set number of its own packets in the queues of its path (Jin, Wei and Low 2004).",
+        fields: &[
+            Field {
+                name: "fast_alpha",
+                kind: Kind::Count { min: 1, max: 1_000_000 },
+                absent: Absent::Is("20"),
+                doc: "The number of its own packets that the flow aims to have in the queues of its path.",
+            },
+            Field {
+                name: "fast_gamma_percent",
+                kind: Kind::Count { min: 1, max: 100 },
+                absent: Absent::Is("50"),
+                doc: "The share of the way to its aim that the window goes with every update, in percent.",
+            },
+            Field {
+                name: "fast_update_rounds",
+                kind: Kind::Count { min: 1, max: 1_000 },
+                absent: Absent::Is("2"),
+                doc: "Round trips from one update of the window to the next.",
+            },
+        ],
+    };
+
+    fn read(values: &Values) -> Result<Parameters, Mistake> {
+        Ok(Parameters {
+            alpha_packets: values.small("fast_alpha"),
+            gamma_percent: values.small("fast_gamma_percent"),
+            update_rounds: values.small("fast_update_rounds"),
+        })
+    }
+}
+
+impl Factory for Parameters {
+    fn name(&self) -> &str {
+        Parameters::DESCRIPTION.name
+    }
+
+    fn start(&self, setup: &Setup) -> Box<dyn Controller> {
+        Box::new(Fast::new(*self, setup))
+    }
+
+    fn values(&self) -> Values {
+        let count = |value: u32| Value::Count(value.into());
+        Values::new(vec![
+            ("fast_alpha", count(self.alpha_packets)),
+            ("fast_gamma_percent", count(self.gamma_percent)),
+            ("fast_update_rounds", count(self.update_rounds)),
+        ])
+    }
+}
+
 /// FAST's window, in whole segments.
 #[derive(Debug)]
 pub struct Fast {
@@ -45,12 +100,12 @@ pub struct Fast {
 
 impl Fast {
     /// A controller at its initial window.
-    pub fn new(setup: &Setup) -> Fast {
+    pub fn new(parameters: Parameters, setup: &Setup) -> Fast {
         let mss = setup.mss.get().max(1);
         let initial = (setup.initial_window.get() / mss).max(1);
         let threshold = setup.initial_threshold;
         let ssthresh = if threshold == Bytes::MAX { u64::MAX } else { threshold.get() / mss };
-        let law = Law::new(setup.fast, initial, ssthresh);
+        let law = Law::new(parameters, initial, ssthresh);
         Fast { law, mss, rest: 0, initial_segments: initial, before: (initial, ssthresh) }
     }
 }

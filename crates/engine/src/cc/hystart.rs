@@ -19,9 +19,14 @@ pub enum HyStart {
 }
 
 impl HyStart {
-    /// All of them with their names in scenario files: the registry.
-    pub const ALL: &[(&str, HyStart)] =
+    /// The registry: all of them with their names in scenario files.
+    pub const ALL: &[(&'static str, HyStart)] =
         &[("off", HyStart::Off), ("classic", HyStart::Classic), ("plus-plus", HyStart::PlusPlus)];
+
+    /// The name, as scenario files have it.
+    pub fn name(self) -> &'static str {
+        HyStart::ALL.iter().find(|(_, known)| *known == self).expect("every one has a name").0
+    }
 }
 
 /// Samples of a round that are looked at before judging it (RFC 9406 s4.3 N_RTT_SAMPLE).

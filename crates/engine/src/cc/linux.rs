@@ -7,24 +7,19 @@
 //! throughput. Behaviour as documented for Linux 6 and measured on it; the arithmetic of CUBIC is that of Ha, Rhee and Xu
 //! 2008, whose constants RFC 9438 keeps.
 
-mod cubic;
-mod reno;
 #[cfg(test)]
 mod tests;
-
-pub use cubic::Cubic;
-pub use reno::Reno;
 
 use super::{Congestion, Setup};
 use crate::units::Bytes;
 
 /// A window in whole segments.
 #[derive(Clone, Copy, Debug)]
-struct Window {
+pub(super) struct Window {
     mss: u64,
-    cwnd: u64,
+    pub(super) cwnd: u64,
     /// `u64::MAX` until the first congestion.
-    ssthresh: u64,
+    pub(super) ssthresh: u64,
     /// Segments acknowledged and not yet turned into growth.
     credit: u64,
     /// Bytes acknowledged beyond whole segments.
@@ -35,7 +30,7 @@ struct Window {
 }
 
 impl Window {
-    fn new(setup: &Setup) -> Window {
+    pub(super) fn new(setup: &Setup) -> Window {
         let mss = setup.mss.get().max(1);
         let cwnd = (setup.initial_window.get() / mss).max(1);
         let ssthresh = setup.initial_threshold.get();
@@ -44,19 +39,19 @@ impl Window {
     }
 
     /// How many segments `acked` bytes complete.
-    fn segments(&mut self, acked: Bytes) -> u64 {
+    pub(super) fn segments(&mut self, acked: Bytes) -> u64 {
         self.rest += acked.get();
         let whole = self.rest / self.mss;
         self.rest -= whole * self.mss;
         whole
     }
 
-    fn in_slow_start(&self) -> bool {
+    pub(super) fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
     /// Grows by all of `acked` segments up to the threshold; returns how many are left for congestion avoidance.
-    fn slow_start(&mut self, acked: u64) -> u64 {
+    pub(super) fn slow_start(&mut self, acked: u64) -> u64 {
         let grown = (self.cwnd + acked).min(self.ssthresh);
         let left = acked - (grown - self.cwnd);
         self.cwnd = grown;
@@ -64,7 +59,7 @@ impl Window {
     }
 
     /// Grows by a segment for every `each` of the `acked` segments.
-    fn avoid(&mut self, each: u64, acked: u64) {
+    pub(super) fn avoid(&mut self, each: u64, acked: u64) {
         if self.credit >= each {
             // Earned while growth was slower: worth one segment, not a burst.
             self.credit = 0;
@@ -83,7 +78,7 @@ impl Window {
     }
 
     /// Congestion that leaves slow start and the window at `ssthresh`.
-    fn reduce(&mut self, ssthresh: u64) {
+    pub(super) fn reduce(&mut self, ssthresh: u64) {
         self.before = (self.cwnd, self.threshold_kept());
         self.ssthresh = ssthresh;
         self.cwnd = ssthresh;
@@ -91,13 +86,13 @@ impl Window {
     }
 
     /// After a time-out what was not taken for lost is still counted, and a segment is sent.
-    fn after_timeout(&mut self, congestion: &Congestion) {
+    pub(super) fn after_timeout(&mut self, congestion: &Congestion) {
         self.cwnd = congestion.pipe.get() / self.mss + 1;
         self.credit = 0;
     }
 
     /// RFC 2861 s3.1: the window halves with every timeout that the pause lasted, down to the initial window.
-    fn decay(&mut self, timeouts: u64) {
+    pub(super) fn decay(&mut self, timeouts: u64) {
         self.ssthresh = self.threshold_kept();
         let restart = self.initial.min(self.cwnd);
         let halved = self.cwnd.checked_shr(u32::try_from(timeouts).unwrap_or(u32::MAX)).unwrap_or(0);
@@ -105,16 +100,16 @@ impl Window {
     }
 
     /// RFC 4015 s3.2's intent: the window and the threshold are at least what they were.
-    fn undo(&mut self) {
+    pub(super) fn undo(&mut self) {
         self.cwnd = self.cwnd.max(self.before.0);
         self.ssthresh = self.ssthresh.max(self.before.1);
     }
 
-    fn bytes(&self) -> Bytes {
+    pub(super) fn bytes(&self) -> Bytes {
         Bytes::new(self.cwnd * self.mss)
     }
 
-    fn threshold(&self) -> Bytes {
+    pub(super) fn threshold(&self) -> Bytes {
         Bytes::new(self.ssthresh.saturating_mul(self.mss))
     }
 }

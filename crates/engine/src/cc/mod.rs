@@ -1,20 +1,67 @@
 //! Congestion control: how much may be in flight. One file per algorithm, behind [`Controller`].
 //!
 //! A controller sees acknowledgements and congestion events; it never sees sequence numbers, timers or packets, so the
-//! same one serves a simulated connection, a control TCP and a test.
+//! same one serves a simulated connection, a control TCP and a test. A [`Personality`](crate::tcp::personality::Personality)
+//! names an [`Algorithm`] with its parameters; each connection starts a controller from it.
+//!
+//! # A controller of one's own
+//!
+//! Another crate implements [`Controller`] for the state of one connection and [`Factory`] for what its connections have
+//! in common, and puts the factory into a personality:
+//!
+//! ```
+//! use headend_engine::cc::{Ack, Congestion, Controller, Custom, Factory, Setup};
+//! use headend_engine::tcp::personality::Personality;
+//! use headend_engine::units::Bytes;
+//!
+//! /// A window of as many segments as the path is known to hold.
+//! #[derive(Debug)]
+//! struct Fixed {
+//!     segments: u64,
+//! }
+//!
+//! #[derive(Debug)]
+//! struct Window(Bytes);
+//!
+//! impl Controller for Window {
+//!     fn on_ack(&mut self, _ack: &Ack) {}
+//!     fn on_congestion(&mut self, _congestion: &Congestion) {}
+//!     fn window(&self) -> Bytes {
+//!         self.0
+//!     }
+//!     fn threshold(&self) -> Bytes {
+//!         Bytes::MAX
+//!     }
+//! }
+//!
+//! impl Factory for Fixed {
+//!     fn name(&self) -> &str {
+//!         "fixed"
+//!     }
+//!     fn start(&self, setup: &Setup) -> Box<dyn Controller> {
+//!         Box::new(Window(setup.mss * self.segments))
+//!     }
+//! }
+//!
+//! let controller = Custom::new(Fixed { segments: 12 }).into();
+//! let personality = Personality { controller, ..Personality::linux() };
+//! assert_eq!(personality.controller.name(), "fixed");
+//! ```
+//!
+//! `examples/controller.rs` runs such a controller over a link that loses packets.
 
 pub mod bbr;
 pub mod cubic;
 pub mod fast;
 pub mod hystart;
-pub mod linux;
+mod linux;
 pub mod reno;
 pub mod vegas;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
-use hystart::HyStart;
-
+use crate::part::{Values, registry};
 use crate::time::{Duration, Time};
 use crate::units::{Bytes, Rate};
 
@@ -118,12 +165,6 @@ pub struct Setup {
     pub halve_usable: bool,
     /// Windows in whole segments, computed as Linux does; else in bytes, as the RFCs do.
     pub in_segments: bool,
-    /// How slow start ends before a loss; CUBIC only.
-    pub hystart: HyStart,
-    /// What FAST aims at; FAST only.
-    pub fast: fast::Parameters,
-    /// What Vegas stays between; Vegas only.
-    pub vegas: vegas::Parameters,
 }
 
 #[cfg(test)]
@@ -139,9 +180,6 @@ impl Setup {
             floor_segments: 2,
             halve_usable: false,
             in_segments: false,
-            hystart: HyStart::Off,
-            fast: fast::Parameters::DEFAULT,
-            vegas: vegas::Parameters::DEFAULT,
         }
     }
 
@@ -193,42 +231,69 @@ pub trait Controller: Debug + Send {
     }
 }
 
-/// Which algorithm a personality names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Algorithm {
-    /// RFC 5681.
-    Reno,
-    /// RFC 9438.
-    Cubic,
-    /// Jin, Wei and Low 2004: a set number of its own packets in the queue.
-    Fast,
-    /// Brakmo and Peterson 1995: a few packets of its own in the queue.
-    Vegas,
-    /// Cardwell, Cheng et al. 2017, version 1: a model of the path's rate and delay.
-    Bbr,
-}
+/// What makes the controllers of connections: an algorithm with its parameters.
+pub trait Factory: Debug + Send + Sync {
+    /// The algorithm's name, in lower case, as the kernel and scenario files spell names.
+    fn name(&self) -> &str;
 
-impl Algorithm {
-    /// All of them with their names in scenario files: the registry.
-    pub const ALL: &[(&str, Algorithm)] = &[
-        ("reno", Algorithm::Reno),
-        ("cubic", Algorithm::Cubic),
-        ("fast", Algorithm::Fast),
-        ("vegas", Algorithm::Vegas),
-        ("bbr", Algorithm::Bbr),
-    ];
+    /// A controller for a new connection.
+    fn start(&self, setup: &Setup) -> Box<dyn Controller>;
 
-    /// A fresh controller. Whatever an algorithm takes beside its name is in the [`Setup`], so that it survives a change of
-    /// the name.
-    pub fn start(self, setup: Setup) -> Box<dyn Controller> {
-        match self {
-            Algorithm::Reno if setup.in_segments => Box::new(linux::Reno::new(&setup)),
-            Algorithm::Reno => Box::new(reno::Reno::new(setup)),
-            Algorithm::Cubic if setup.in_segments => Box::new(linux::Cubic::new(&setup)),
-            Algorithm::Cubic => Box::new(cubic::Cubic::new(setup)),
-            Algorithm::Fast => Box::new(fast::Fast::new(&setup)),
-            Algorithm::Vegas => Box::new(vegas::Vegas::new(&setup)),
-            Algorithm::Bbr => Box::new(bbr::Bbr::new(&setup)),
-        }
+    /// The parameters as values of the algorithm's fields, for an algorithm that has fields.
+    fn values(&self) -> Values {
+        Values::default()
     }
 }
+
+registry! {
+    /// A congestion-control algorithm with its parameters, as a personality has it.
+    pub enum Algorithm {
+        Reno(reno::Parameters),
+        Cubic(cubic::Parameters),
+        Fast(fast::Parameters),
+        Vegas(vegas::Parameters),
+        Bbr(bbr::Parameters),
+    } and {
+        Custom(Custom),
+    }
+
+    /// The algorithm's name.
+    fn name(&self) -> &str;
+
+    /// A controller for a new connection.
+    fn start(&self, setup: &Setup) -> Box<dyn Controller>;
+
+    /// The parameters as values of the algorithm's fields.
+    fn values(&self) -> Values;
+}
+
+/// An algorithm that this crate does not know. Two are equal if they are the same factory.
+#[derive(Clone, Debug)]
+pub struct Custom(Arc<dyn Factory>);
+
+impl Custom {
+    /// The algorithm of which `factory` makes the controllers.
+    pub fn new(factory: impl Factory + 'static) -> Custom {
+        Custom(Arc::new(factory))
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn start(&self, setup: &Setup) -> Box<dyn Controller> {
+        self.0.start(setup)
+    }
+
+    fn values(&self) -> Values {
+        self.0.values()
+    }
+}
+
+impl PartialEq for Custom {
+    fn eq(&self, other: &Custom) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Custom {}

@@ -1,10 +1,43 @@
 //! Reno: slow start and congestion avoidance (RFC 5681), and the integer halving of the 1990s.
 
+mod linux;
 #[cfg(test)]
 mod tests;
 
-use super::{Ack, Cause, Congestion, Controller, Setup};
+use super::{Ack, Cause, Congestion, Controller, Factory, Setup};
+use crate::part::{Description, Mistake, Part, Values};
 use crate::units::Bytes;
+
+/// Reno has no parameters of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters;
+
+impl Parameters {
+    /// None.
+    pub const DEFAULT: Parameters = Parameters;
+}
+
+impl Part for Parameters {
+    const DESCRIPTION: Description = Description {
+        name: "reno",
+        doc: "Half of the window after a loss, a segment more each round trip (RFC 5681).",
+        fields: &[],
+    };
+
+    fn read(_values: &Values) -> Result<Parameters, Mistake> {
+        Ok(Parameters)
+    }
+}
+
+impl Factory for Parameters {
+    fn name(&self) -> &str {
+        Parameters::DESCRIPTION.name
+    }
+
+    fn start(&self, setup: &Setup) -> Box<dyn Controller> {
+        if setup.in_segments { Box::new(linux::Reno::new(setup)) } else { Box::new(Reno::new(*setup)) }
+    }
+}
 
 /// RFC 5681's window.
 #[derive(Debug)]

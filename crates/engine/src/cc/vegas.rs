@@ -8,7 +8,8 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Ack, Cause, Congestion, Controller, Setup};
+use super::{Ack, Cause, Congestion, Controller, Factory, Setup};
+use crate::part::{Absent, Description, Field, Kind, Mistake, Part, Value, Values};
 use crate::time::Duration;
 use crate::units::Bytes;
 
@@ -26,6 +27,65 @@ pub struct Parameters {
 impl Parameters {
     /// Brakmo and Peterson 1995 run Vegas with 1 and 3 or with 2 and 4, and slow start with 1; Linux has these.
     pub const DEFAULT: Parameters = Parameters { alpha_packets: 2, beta_packets: 4, gamma_packets: 1 };
+}
+
+/// So many of the flow's own packets in the queues of its path.
+const PACKETS: Kind = Kind::Count { min: 0, max: 1_000_000 };
+
+impl Part for Parameters {
+    const DESCRIPTION: Description = Description {
+        name: "vegas",
+        doc: "Between alpha and beta packets of its own in the queues of its path (Brakmo and Peterson 1995).",
+        fields: &[
+            Field {
+                name: "vegas_alpha",
+                kind: PACKETS,
+                absent: Absent::Is("2"),
+                doc: "The window grows with fewer packets of its own in the queues of its path.",
+            },
+            Field {
+                name: "vegas_beta",
+                kind: PACKETS,
+                absent: Absent::Is("4"),
+                doc: "The window shrinks with more packets of its own in the queues of its path.",
+            },
+            Field {
+                name: "vegas_gamma",
+                kind: PACKETS,
+                absent: Absent::Is("1"),
+                doc: "Slow start ends with more packets of its own in the queues of its path.",
+            },
+        ],
+    };
+
+    fn read(values: &Values) -> Result<Parameters, Mistake> {
+        let [alpha_packets, beta_packets, gamma_packets] =
+            ["vegas_alpha", "vegas_beta", "vegas_gamma"].map(|field| values.small(field));
+        if alpha_packets > beta_packets {
+            let text = format!("= {alpha_packets} is over vegas_beta = {beta_packets}");
+            return Err(Mistake { field: "vegas_alpha", text });
+        }
+        Ok(Parameters { alpha_packets, beta_packets, gamma_packets })
+    }
+}
+
+impl Factory for Parameters {
+    fn name(&self) -> &str {
+        Parameters::DESCRIPTION.name
+    }
+
+    fn start(&self, setup: &Setup) -> Box<dyn Controller> {
+        Box::new(Vegas::new(*self, setup))
+    }
+
+    fn values(&self) -> Values {
+        let count = |value: u32| Value::Count(value.into());
+        Values::new(vec![
+            ("vegas_alpha", count(self.alpha_packets)),
+            ("vegas_beta", count(self.beta_packets)),
+            ("vegas_gamma", count(self.gamma_packets)),
+        ])
+    }
 }
 
 /// Vegas' window, in whole segments.
@@ -59,13 +119,13 @@ fn queued(w: u64, base: Duration, rtt: Duration) -> u64 {
 
 impl Vegas {
     /// A controller at its initial window.
-    pub fn new(setup: &Setup) -> Vegas {
+    pub fn new(parameters: Parameters, setup: &Setup) -> Vegas {
         let mss = setup.mss.get().max(1);
         let initial = (setup.initial_window.get() / mss).max(1);
         let threshold = setup.initial_threshold;
         let ssthresh = if threshold == Bytes::MAX { u64::MAX } else { threshold.get() / mss };
         Vegas {
-            parameters: setup.vegas,
+            parameters,
             mss,
             cwnd: initial,
             ssthresh,

@@ -1,42 +1,11 @@
 //! A TCP is a personality: a named, documented set of options.
 
+pub use super::recovery::Recovery;
 use super::segment::Segment;
-use crate::cc::Algorithm;
-use crate::cc::fast;
 use crate::cc::hystart::HyStart;
-use crate::cc::vegas;
+use crate::cc::{Algorithm, cubic, reno};
 use crate::time::Duration;
 use crate::units::Bytes;
-
-/// How losses are found and repaired; one file each in `tcp::recovery`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Recovery {
-    /// Fast retransmit, then slow start (4.3BSD-Tahoe, 1988).
-    Tahoe,
-    /// Fast retransmit and fast recovery, left at the first new ACK (4.3BSD-Reno; RFC 5681).
-    Reno,
-    /// Fast recovery that stays until all that was sent before it is acknowledged (RFC 6582).
-    NewReno,
-    /// Scoreboard and pipe (RFC 2018, RFC 6675) with proportional rate reduction (RFC 6937, RFC 9937).
-    Sack,
-    /// Time-based detection and tail-loss probes (RFC 8985) with proportional rate reduction.
-    RackTlp,
-    /// Losses are repaired and the window stays open: the data TCP of a reliable decoupling socket, which a circuit holds
-    /// back. See [`data_personality`](crate::circuit::reliable::data_personality).
-    ErrorControl,
-}
-
-impl Recovery {
-    /// All that may stand alone, with their names in scenario files: the registry. Nobody can ask for a TCP without
-    /// congestion control.
-    pub const ALL: &[(&str, Recovery)] = &[
-        ("tahoe", Recovery::Tahoe),
-        ("reno", Recovery::Reno),
-        ("newreno", Recovery::NewReno),
-        ("sack", Recovery::Sack),
-        ("rack-tlp", Recovery::RackTlp),
-    ];
-}
 
 /// What a packet's length on the wire counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,12 +185,6 @@ pub struct Personality {
     pub recovery: Recovery,
     /// Congestion control.
     pub controller: Algorithm,
-    /// How slow start ends before a loss; CUBIC only.
-    pub hystart: HyStart,
-    /// What FAST aims at; FAST only.
-    pub fast: fast::Parameters,
-    /// What Vegas stays between; Vegas only.
-    pub vegas: vegas::Parameters,
     /// Windows in whole segments, computed as Linux does; else in bytes, as the RFCs do.
     pub window_in_segments: bool,
     /// Look whether a timeout was spurious, and take it back if so (RFC 5682); RACK-TLP only.
@@ -270,10 +233,7 @@ impl Personality {
             dupack_threshold: 3,
             limited_transmit: false,
             recovery: Recovery::Reno,
-            controller: Algorithm::Reno,
-            hystart: HyStart::Off,
-            fast: fast::Parameters::DEFAULT,
-            vegas: vegas::Parameters::DEFAULT,
+            controller: Algorithm::Reno(reno::Parameters),
             window_in_segments: false,
             frto: false,
             undo_spurious: false,
@@ -329,10 +289,7 @@ impl Personality {
             dupack_threshold: 3,
             limited_transmit: true,
             recovery: Recovery::NewReno,
-            controller: Algorithm::Reno,
-            hystart: HyStart::Off,
-            fast: fast::Parameters::DEFAULT,
-            vegas: vegas::Parameters::DEFAULT,
+            controller: Algorithm::Reno(reno::Parameters),
             window_in_segments: false,
             frto: false,
             undo_spurious: false,
@@ -371,8 +328,7 @@ impl Personality {
         let sack = Personality::sack();
         Personality {
             recovery: Recovery::RackTlp,
-            controller: Algorithm::Cubic,
-            hystart: HyStart::Classic,
+            controller: Algorithm::Cubic(cubic::Parameters { hystart: HyStart::Classic }),
             window_in_segments: true,
             frto: true,
             undo_spurious: true,

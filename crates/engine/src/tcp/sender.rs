@@ -8,8 +8,8 @@ use records::Records;
 
 use super::counters::SenderCounters;
 use super::flight::{Flight, Shrink};
-use super::personality::{EraRules, Personality, Recovery, RtoPolicy};
-use super::recovery::{self, Acknowledgement};
+use super::personality::{EraRules, Personality, RtoPolicy};
+use super::recovery::{Acknowledgement, LossRecovery, measured::Measured};
 use super::rto::Rto;
 use crate::cc::{Cause, Setup};
 use crate::time::{Duration, Time, earlier};
@@ -36,7 +36,7 @@ pub(crate) struct Piece {
 #[repr(C)]
 pub(crate) struct Sender {
     pub(crate) flight: Flight,
-    recovery: Box<dyn recovery::Recovery>,
+    recovery: Box<dyn LossRecovery>,
     /// Bytes that may be written and not acknowledged.
     send_buffer: u64,
     /// One past the last byte written.
@@ -80,16 +80,7 @@ impl Sender {
         edge: u64,
     ) -> Sender {
         let one = Bytes::new(mss);
-        let (recovery, era) = match personality.recovery {
-            Recovery::Tahoe | Recovery::Reno | Recovery::NewReno => (personality.recovery, personality.era),
-            // These came after the RFCs had settled the rules; without SACK, RFC 6582 s1 is what is left.
-            Recovery::Sack | Recovery::RackTlp | Recovery::ErrorControl if sack => {
-                (personality.recovery, EraRules::RFC)
-            }
-            Recovery::Sack | Recovery::RackTlp => (Recovery::NewReno, EraRules::RFC),
-            // What it cannot see it finds by duplicates and timer; it must not fall back on a window of its own.
-            Recovery::ErrorControl => (Recovery::ErrorControl, EraRules::RFC),
-        };
+        let era = if personality.recovery.follows_era() { personality.era } else { EraRules::RFC };
         let initial_window = match personality.initial_window_segments {
             Some(segments) => one * u64::from(segments),
             // RFC 6928 s2.
@@ -106,9 +97,6 @@ impl Sender {
             floor_segments: era.floor_segments,
             halve_usable: era.halve_usable,
             in_segments: personality.window_in_segments,
-            hystart: personality.hystart,
-            fast: personality.fast,
-            vegas: personality.vegas,
         };
         let mut sender = Sender {
             flight: Flight {
@@ -118,7 +106,7 @@ impl Sender {
                 end: 1,
                 edge,
                 mss,
-                controller: personality.controller.start(setup),
+                controller: personality.controller.start(&setup),
                 rto,
                 dupack_threshold: personality.dupack_threshold.max(1),
                 limited_transmit: personality.limited_transmit,
@@ -130,7 +118,7 @@ impl Sender {
                 rtt: None,
                 counters: SenderCounters::default(),
             },
-            recovery: recovery::start(recovery),
+            recovery: personality.recovery.with(sack).start(),
             send_buffer: personality.send_buffer.get(),
             written: 1,
             more: false,
@@ -152,7 +140,7 @@ impl Sender {
         };
         sender.flight.controller.on_established(sender.flight.rto.srtt());
         if sender.flight.controller.wants_delivery() {
-            sender.recovery = Box::new(recovery::measured::Measured::new(sender.recovery));
+            sender.recovery = Box::new(Measured::new(sender.recovery));
         }
         sender.paced = sender.flight.controller.pacing().is_some();
         sender
@@ -466,7 +454,7 @@ impl Sender {
         self.recovery.in_flight(&self.flight)
     }
 
-    /// See [`Recovery::set_patience`](recovery::Recovery::set_patience).
+    /// See [`LossRecovery::set_patience`].
     pub(crate) fn set_patience(&mut self, segments: u64) {
         self.recovery.set_patience(segments);
     }

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use headend_engine::cc::Algorithm;
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
@@ -89,10 +88,10 @@ impl SideOptions {
     /// be as short as a few round trips. What a loss does to the window is left of it, and with CUBIC it is most of it: so
     /// where the kernel has BBR, which takes no loss for congestion, that controls the window.
     pub fn hfc_local() -> SideOptions {
-        let controller = if socket::kernel_has(Algorithm::Bbr) { Algorithm::Bbr } else { Algorithm::Cubic };
+        let controller = if socket::kernel_has("bbr") { "bbr" } else { "cubic" };
         SideOptions {
             name: Some("hfc-local".to_owned()),
-            congestion_control: Some(socket::kernel_name(controller).to_owned()),
+            congestion_control: Some(controller.to_owned()),
             rto_min: Some(Duration::from_millis(50)),
             quick_acks: true,
             dupack_threshold: Some(1),
@@ -127,7 +126,7 @@ impl SideOptions {
         let options = settings.socket;
         SideOptions {
             name: Some(name.to_owned()),
-            congestion_control: Some(options.controller().to_owned()),
+            congestion_control: Some(options.congestion_control),
             rto_min: options.rto_min.or(settings.metrics.rto_min),
             delayed_ack_max: options.delayed_ack_max,
             quick_acks: settings.metrics.quick_ack,

@@ -9,7 +9,7 @@ use super::{Field, Kind};
 ///
 /// # Panics
 /// If parts share a field and do not agree on what it takes, or on what holds without it: a schema could not say so.
-pub(super) fn of_family(tag: Field, parts: &'static [Description]) -> Vec<Field> {
+pub(crate) fn of_family(tag: Field, parts: &'static [Description]) -> Vec<Field> {
     let meanings: Vec<String> = parts.iter().map(|part| format!("`{}`: {}", part.name, part.doc)).collect();
     let mut fields = vec![Field { doc: kept(meanings.join(" ")), ..tag }];
     for field in parts.iter().flat_map(|part| part.fields) {

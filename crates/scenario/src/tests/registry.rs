@@ -1,11 +1,13 @@
 //! What the shapes say is true of the engine and of themselves.
 
+use headend_engine::cc::{Algorithm, cubic, fast, vegas};
+use headend_engine::part::Value;
 use headend_engine::tcp::personality::Personality;
 
 use super::super::document::Data;
-use super::super::fields::{ALL, Absent, Kind};
+use super::super::fields::{ALL, Absent, Field, Kind};
 use super::super::read::default_setting;
-use super::super::tcp::OPTIONS;
+use super::super::tcp::{self, Draft, OPTIONS};
 
 /// The members of a personality as `Debug` prints them, those of its parts with the part's name before.
 fn members() -> Vec<String> {
@@ -30,7 +32,8 @@ fn members() -> Vec<String> {
 fn every_field_of_a_personality_has_a_name_in_scenarios() {
     let members = members();
     assert!(members.len() > 20 && members.contains(&"rto.tick".to_owned()), "{members:?}");
-    for member in &members {
+    // That one is a part, whose fields come from a registry.
+    for member in members.iter().filter(|member| *member != "controller") {
         let found = OPTIONS.iter().any(|option| option.member == Some(member));
         assert!(found, "Personality::{member} has no field in scenario::tcp::OPTIONS");
     }
@@ -53,19 +56,23 @@ fn another(kind: Kind, shown: &str) -> Data {
     }
 }
 
+/// The fields that set one thing each: not those that set several at once.
+fn single_fields() -> impl Iterator<Item = &'static Field> {
+    let sets_several = |field: &&Field| OPTIONS.iter().any(|o| o.field.name == field.name && o.member.is_none());
+    tcp::fields().iter().filter(move |field| !sets_several(field))
+}
+
 #[test]
-fn every_tcp_field_changes_its_own_member_and_no_other() {
+fn every_tcp_field_changes_what_it_names_and_nothing_else() {
     for (name, make) in Personality::ALL {
-        let before = make();
-        for option in OPTIONS.iter().filter(|option| option.member.is_some()) {
-            let data = another(option.field.kind, &(option.show)(&before));
+        let before = Draft::from(make());
+        for field in single_fields() {
+            let data = another(field.kind, &before.show(field));
             let mut after = before.clone();
-            (option.set)(&mut after, option.field.kind.read(&data).expect("a value of the kind"));
-            assert_eq!((option.show)(&after), data.shown(), "{name}: {}", option.field.name);
-            let others = OPTIONS.iter().filter(|other| other.member.is_some() && other.member != option.member);
-            for other in others {
-                let unchanged = (other.show)(&after) == (other.show)(&before);
-                assert!(unchanged, "{name}: {} changed {}", option.field.name, other.field.name);
+            after.set(field.name, field.kind.read(&data).expect("a value of the kind"));
+            assert_eq!(after.show(field), data.shown(), "{name}: {}", field.name);
+            for other in single_fields().filter(|other| other.name != field.name) {
+                assert_eq!(after.show(other), before.show(other), "{name}: {} changed {}", field.name, other.name);
             }
         }
     }
@@ -74,16 +81,28 @@ fn every_tcp_field_changes_its_own_member_and_no_other() {
 #[test]
 fn what_a_tcp_field_shows_is_what_it_takes() {
     for (name, make) in Personality::ALL {
-        for option in OPTIONS.iter().filter(|option| option.member.is_some()) {
-            let shown = (option.show)(&make());
-            let data = match option.field.kind {
+        for field in single_fields() {
+            let shown = Draft::from(make()).show(field);
+            let data = match field.kind {
                 Kind::Flag => Data::Flag(shown == "true"),
                 Kind::Count { .. } | Kind::CountOr { .. } => shown.parse().map_or(Data::Text(shown), Data::Integer),
                 _ => Data::Text(shown),
             };
-            let read = option.field.kind.read(&data);
-            assert!(read.is_ok(), "{name}: {} is {data:?}, expected {read:?}", option.field.name);
+            let read = field.kind.read(&data);
+            assert!(read.is_ok(), "{name}: {} is {data:?}, expected {read:?}", field.name);
         }
+    }
+}
+
+#[test]
+fn a_controller_without_a_word_has_its_default_parameters() {
+    let defaults: [Algorithm; 3] =
+        [cubic::Parameters::DEFAULT.into(), fast::Parameters::DEFAULT.into(), vegas::Parameters::DEFAULT.into()];
+    for algorithm in defaults {
+        // Reno has no parameters that could be inherited.
+        let mut draft = Draft::from(Personality::newreno());
+        draft.set("controller", Value::Text(algorithm.name().to_owned()));
+        assert_eq!(draft.finish().expect("defaults go together").controller, algorithm);
     }
 }
 

@@ -24,7 +24,7 @@ impl Clocked {
 
     fn starting(segments: u64, rtt: Duration) -> Clocked {
         let setup = Setup::rfc(MSS, segments);
-        Clocked { cubic: Cubic::new(setup), now: Time::from_nanos(1), rtt }
+        Clocked { cubic: Cubic::new(Parameters::DEFAULT, setup), now: Time::from_nanos(1), rtt }
     }
 
     fn ack(&mut self, window_limited: bool) {

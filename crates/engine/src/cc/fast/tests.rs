@@ -1,14 +1,12 @@
 use super::law::{Heard, Law, averaged, has_queue, step};
 use super::*;
-use crate::cc::Algorithm;
 use crate::rng::Rng;
 use crate::time::Duration;
 
 const MSS: u64 = 1_000;
 
 fn controller(alpha_packets: u32, segments: u64) -> Box<dyn Controller> {
-    Algorithm::Fast
-        .start(Setup { fast: Parameters { alpha_packets, ..Parameters::DEFAULT }, ..Setup::linux(MSS, segments) })
+    Parameters { alpha_packets, ..Parameters::DEFAULT }.start(&Setup::linux(MSS, segments))
 }
 
 fn ack(at_ms: u64, rtt_ms: u64, segments: u64) -> Ack {

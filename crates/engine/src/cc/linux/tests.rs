@@ -1,8 +1,10 @@
 use super::*;
-use crate::cc::{Ack, Algorithm, Cause, Controller};
+use crate::cc::{Ack, Algorithm, Cause, Controller, cubic, reno};
 use crate::time::{Duration, Time};
 
 const MSS: u64 = 1_000;
+const RENO: Algorithm = Algorithm::Reno(reno::Parameters);
+const CUBIC: Algorithm = Algorithm::Cubic(cubic::Parameters::DEFAULT);
 
 /// A controller of Linux's and its clock.
 struct Clocked {
@@ -12,9 +14,9 @@ struct Clocked {
 }
 
 impl Clocked {
-    fn new(algorithm: Algorithm, segments: u64, rtt_ms: u64) -> Clocked {
+    fn new(algorithm: &Algorithm, segments: u64, rtt_ms: u64) -> Clocked {
         let setup = Setup::linux(MSS, segments);
-        Clocked { controller: algorithm.start(setup), now: Time::from_nanos(1), rtt: Duration::from_millis(rtt_ms) }
+        Clocked { controller: algorithm.start(&setup), now: Time::from_nanos(1), rtt: Duration::from_millis(rtt_ms) }
     }
 
     fn ack(&mut self, segments: u64) {
@@ -63,9 +65,9 @@ impl Clocked {
 
 #[test]
 fn a_loss_leaves_whole_segments_of_the_window() {
-    for (algorithm, windows) in [(Algorithm::Reno, [(21, 10), (3, 2)]), (Algorithm::Cubic, [(21, 14), (3, 2)])] {
+    for (algorithm, windows) in [(RENO, [(21, 10), (3, 2)]), (CUBIC, [(21, 14), (3, 2)])] {
         for (before, after) in windows {
-            let mut clocked = Clocked::new(algorithm, before, 50);
+            let mut clocked = Clocked::new(&algorithm, before, 50);
             clocked.congest(Cause::Loss, 0, 0);
             assert_eq!((clocked.segments(), clocked.threshold()), (after, after), "{algorithm:?} at {before}");
         }
@@ -75,7 +77,7 @@ fn a_loss_leaves_whole_segments_of_the_window() {
 #[test]
 fn delayed_acknowledgements_cost_reno_no_growth() {
     for each in [1, 2, 4] {
-        let mut clocked = Clocked::new(Algorithm::Reno, 40, 50);
+        let mut clocked = Clocked::new(&RENO, 40, 50);
         clocked.congest(Cause::Loss, 0, 0);
         for _ in 0..20 {
             clocked.round(each);
@@ -87,7 +89,7 @@ fn delayed_acknowledgements_cost_reno_no_growth() {
 
 #[test]
 fn slow_start_stops_at_the_threshold_and_hands_the_rest_on() {
-    let mut clocked = Clocked::new(Algorithm::Reno, 40, 50);
+    let mut clocked = Clocked::new(&RENO, 40, 50);
     clocked.congest(Cause::Timeout, 0, 0);
     assert_eq!((clocked.segments(), clocked.threshold()), (1, 20));
     clocked.ack(15);
@@ -102,8 +104,8 @@ fn slow_start_stops_at_the_threshold_and_hands_the_rest_on() {
 
 #[test]
 fn after_a_timeout_the_window_is_what_is_still_out_and_a_segment() {
-    for algorithm in [Algorithm::Reno, Algorithm::Cubic] {
-        let mut clocked = Clocked::new(algorithm, 30, 50);
+    for algorithm in [RENO, CUBIC] {
+        let mut clocked = Clocked::new(&algorithm, 30, 50);
         clocked.congest(Cause::Timeout, 4, 0);
         assert_eq!(clocked.segments(), 5, "{algorithm:?}");
     }
@@ -111,8 +113,8 @@ fn after_a_timeout_the_window_is_what_is_still_out_and_a_segment() {
 
 #[test]
 fn a_pause_halves_the_window_for_every_timeout_that_it_lasted() {
-    for algorithm in [Algorithm::Reno, Algorithm::Cubic] {
-        let mut clocked = Clocked::new(algorithm, 10, 50);
+    for algorithm in [RENO, CUBIC] {
+        let mut clocked = Clocked::new(&algorithm, 10, 50);
         clocked.ack(90);
         assert_eq!(clocked.segments(), 100);
         clocked.congest(Cause::Idle, 0, 2);
@@ -124,8 +126,8 @@ fn a_pause_halves_the_window_for_every_timeout_that_it_lasted() {
 
 #[test]
 fn a_mistaken_reduction_leaves_the_window_where_it_was() {
-    for (algorithm, cause) in [(Algorithm::Reno, Cause::Loss), (Algorithm::Cubic, Cause::Timeout)] {
-        let mut clocked = Clocked::new(algorithm, 30, 50);
+    for (algorithm, cause) in [(RENO, Cause::Loss), (CUBIC, Cause::Timeout)] {
+        let mut clocked = Clocked::new(&algorithm, 30, 50);
         clocked.congest(cause, 0, 0);
         clocked.controller.on_spurious();
         assert_eq!((clocked.segments(), clocked.controller.threshold()), (30, Bytes::MAX), "{algorithm:?}");
@@ -140,7 +142,7 @@ fn w_cubic(t: f64, w_max: f64) -> f64 {
 
 #[test]
 fn cubic_follows_its_curve_within_one_percent() {
-    let mut clocked = Clocked::new(Algorithm::Cubic, 1_000, 100);
+    let mut clocked = Clocked::new(&CUBIC, 1_000, 100);
     clocked.congest(Cause::Loss, 0, 0);
     let start = clocked.now;
     for _ in 0..150 {
@@ -153,7 +155,7 @@ fn cubic_follows_its_curve_within_one_percent() {
 
 #[test]
 fn where_the_cubic_is_slow_the_window_grows_by_eight_fifteenths_of_a_segment_a_round() {
-    let mut clocked = Clocked::new(Algorithm::Cubic, 30, 10);
+    let mut clocked = Clocked::new(&CUBIC, 30, 10);
     clocked.congest(Cause::Loss, 0, 0);
     assert_eq!(clocked.segments(), 21);
     for _ in 0..30 {
@@ -165,7 +167,7 @@ fn where_the_cubic_is_slow_the_window_grows_by_eight_fifteenths_of_a_segment_a_r
 
 #[test]
 fn after_slow_start_without_a_loss_cubic_grows_by_five_percent_a_round() {
-    let mut clocked = Clocked::new(Algorithm::Cubic, 200, 100);
+    let mut clocked = Clocked::new(&CUBIC, 200, 100);
     clocked.congest(Cause::Timeout, 139, 0);
     assert_eq!((clocked.segments(), clocked.threshold()), (140, 140));
     for _ in 0..5 {

@@ -12,7 +12,7 @@ struct Path {
 
 impl Path {
     fn new(initial: u64, holds: u64) -> Path {
-        let vegas = Vegas::new(&Setup::linux(MSS, initial));
+        let vegas = Vegas::new(Parameters::DEFAULT, &Setup::linux(MSS, initial));
         Path { vegas, base_ms: 100, holds }
     }
 

@@ -6,7 +6,7 @@
 //! personality's.
 
 use super::selective::Selective;
-use super::{Acknowledgement, Recovery, Want};
+use super::{Acknowledgement, LossRecovery, Registered, Want};
 use crate::tcp::flight::Flight;
 use crate::tcp::timestamp;
 use crate::time::Time;
@@ -25,7 +25,13 @@ pub(crate) struct ErrorControl {
     expired: Option<(u64, Time)>,
 }
 
-impl Recovery for ErrorControl {
+impl Registered for ErrorControl {
+    const NAME: &str = "error-control";
+    const DOC: &str = "Losses are repaired and the window stays open: the data TCP of a reliable decoupling socket, \
+                       which a circuit holds back.";
+}
+
+impl LossRecovery for ErrorControl {
     fn on_sent(&mut self, flight: &mut Flight, now: Time, start: u64, end: u64, resend: bool) {
         self.common.on_sent(now, start, end, resend);
         if resend && start == flight.una {

@@ -1,7 +1,7 @@
 //! Any loss recovery, with the rate of delivery measured beside it and told to the controller. Only controllers that ask
 //! for it pay for it.
 
-use super::{Acknowledgement, Recovery, Want};
+use super::{Acknowledgement, LossRecovery, Want};
 use crate::tcp::delivery::DeliveryRate;
 use crate::tcp::flight::Flight;
 use crate::time::Time;
@@ -10,12 +10,12 @@ use crate::units::Bytes;
 /// A recovery algorithm and the estimator.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    inner: Box<dyn Recovery>,
+    inner: Box<dyn LossRecovery>,
     rate: DeliveryRate,
 }
 
 impl Measured {
-    pub(crate) fn new(inner: Box<dyn Recovery>) -> Measured {
+    pub(crate) fn new(inner: Box<dyn LossRecovery>) -> Measured {
         Measured { inner, rate: DeliveryRate::default() }
     }
 
@@ -29,7 +29,7 @@ impl Measured {
     }
 }
 
-impl Recovery for Measured {
+impl LossRecovery for Measured {
     fn on_sent(&mut self, flight: &mut Flight, now: Time, start: u64, end: u64, resend: bool) {
         self.rate.on_sent(now, start, end, resend);
         self.inner.on_sent(flight, now, start, end, resend);

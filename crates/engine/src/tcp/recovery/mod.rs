@@ -1,4 +1,4 @@
-//! How a sender finds and repairs losses. One file per algorithm, behind [`Recovery`].
+//! Loss recovery: how a sender finds losses and repairs them. One file per algorithm, behind [`LossRecovery`].
 //!
 //! Two families: those that count duplicate ACKs and inflate the window ([`tahoe`], [`reno`], [`newreno`], over
 //! [`dupack`]), and those that keep a scoreboard and a pipe ([`sack`], [`rack`], over [`selective`]). Beside them
@@ -19,7 +19,6 @@ pub(crate) mod tahoe;
 use std::fmt::Debug;
 
 use super::flight::Flight;
-use super::personality;
 use crate::time::Time;
 
 /// An acceptable acknowledgement, in positions: made where its segment arrives, and seen by all that follows.
@@ -58,7 +57,7 @@ pub(crate) struct Want {
 }
 
 /// A loss-recovery algorithm.
-pub(crate) trait Recovery: Debug + Send {
+pub(crate) trait LossRecovery: Debug + Send {
     /// `start..end` leaves now; `resend` if it has been sent before.
     fn on_sent(&mut self, flight: &mut Flight, now: Time, start: u64, end: u64, resend: bool);
 
@@ -87,14 +86,107 @@ pub(crate) trait Recovery: Debug + Send {
     fn on_deadline(&mut self, _flight: &mut Flight, _now: Time) {}
 }
 
-/// The algorithm that a personality names.
-pub(crate) fn start(which: personality::Recovery) -> Box<dyn Recovery> {
-    match which {
-        personality::Recovery::Tahoe => Box::<tahoe::Tahoe>::default(),
-        personality::Recovery::Reno => Box::<reno::Reno>::default(),
-        personality::Recovery::NewReno => Box::<newreno::NewReno>::default(),
-        personality::Recovery::Sack => Box::<sack::Sack>::default(),
-        personality::Recovery::RackTlp => Box::<rack::RackTlp>::default(),
-        personality::Recovery::ErrorControl => Box::<error_control::ErrorControl>::default(),
+/// What is known of an algorithm without one at work: its entry in the registry.
+trait Registered: LossRecovery + Default + 'static {
+    /// The name in scenario files.
+    const NAME: &str;
+    /// What it does, in a sentence.
+    const DOC: &str;
+    /// It keeps the rules of the 1990s that a personality names. The others came after the RFCs had settled them.
+    const FOLLOWS_ERA: bool = false;
+    /// It works on selective acknowledgements only: NewReno takes its place where they were not agreed on (RFC 6582 s1).
+    const NEEDS_SACK: bool = false;
+}
+
+/// Declares [`Recovery`] and its registry. An algorithm after the semicolon cannot be asked for by name.
+macro_rules! recoveries {
+    ($($Name:ident($Type:ty),)+; $($Unlisted:ident($Of:ty),)+) => {
+        /// How losses are found and repaired.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Recovery {
+            $(
+                #[doc = concat!("`", stringify!($Type), "`; see [`doc`](Recovery::doc).")]
+                $Name,
+            )+
+            $(
+                #[doc = concat!("`", stringify!($Of), "`; see [`doc`](Recovery::doc).")]
+                $Unlisted,
+            )+
+        }
+
+        impl Recovery {
+            /// All that may stand alone: the registry. Nobody can ask for a TCP without congestion control.
+            pub const ALL: &[Recovery] = &[$(Recovery::$Name),+];
+
+            fn entry(self) -> Entry {
+                match self {
+                    $(Recovery::$Name => Entry::of::<$Type>(),)+
+                    $(Recovery::$Unlisted => Entry::of::<$Of>(),)+
+                }
+            }
+        }
+    };
+}
+
+recoveries! {
+    Tahoe(tahoe::Tahoe),
+    Reno(reno::Reno),
+    NewReno(newreno::NewReno),
+    Sack(sack::Sack),
+    RackTlp(rack::RackTlp),
+    ;
+    ErrorControl(error_control::ErrorControl),
+}
+
+/// A line of the registry.
+struct Entry {
+    name: &'static str,
+    doc: &'static str,
+    follows_era: bool,
+    needs_sack: bool,
+    start: fn() -> Box<dyn LossRecovery>,
+}
+
+impl Entry {
+    fn of<R: Registered>() -> Entry {
+        Entry {
+            name: R::NAME,
+            doc: R::DOC,
+            follows_era: R::FOLLOWS_ERA,
+            needs_sack: R::NEEDS_SACK,
+            start: || Box::<R>::default(),
+        }
+    }
+}
+
+impl Recovery {
+    /// The algorithm's name in scenario files.
+    pub fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// What the algorithm does, in a sentence.
+    pub fn doc(self) -> &'static str {
+        self.entry().doc
+    }
+
+    /// True for an algorithm that keeps the rules of the 1990s that a personality names.
+    pub fn follows_era(self) -> bool {
+        self.entry().follows_era
+    }
+
+    /// True for an algorithm that works on selective acknowledgements only.
+    pub fn needs_sack(self) -> bool {
+        self.entry().needs_sack
+    }
+
+    /// The algorithm of a connection that has agreed on selective acknowledgements, or has not.
+    pub(crate) fn with(self, sack: bool) -> Recovery {
+        if self.needs_sack() && !sack { Recovery::NewReno } else { self }
+    }
+
+    /// The algorithm at work for a new connection.
+    pub(crate) fn start(self) -> Box<dyn LossRecovery> {
+        (self.entry().start)()
     }
 }

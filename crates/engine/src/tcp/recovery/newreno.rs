@@ -1,7 +1,7 @@
 //! NewReno: fast recovery lasts until all that was sent before it is acknowledged (RFC 6582).
 
 use super::dupack::DupAcks;
-use super::{Acknowledgement, Recovery, Want};
+use super::{Acknowledgement, LossRecovery, Registered, Want};
 use crate::cc::Cause;
 use crate::tcp::flight::Flight;
 use crate::time::Time;
@@ -14,7 +14,13 @@ pub(crate) struct NewReno {
     partial_acks: u32,
 }
 
-impl Recovery for NewReno {
+impl Registered for NewReno {
+    const NAME: &str = "newreno";
+    const DOC: &str = "Fast recovery that stays until all that was sent before it is acknowledged (RFC 6582).";
+    const FOLLOWS_ERA: bool = true;
+}
+
+impl LossRecovery for NewReno {
     fn on_sent(&mut self, flight: &mut Flight, now: Time, start: u64, end: u64, resend: bool) {
         self.dupacks.on_sent(now, start, end, resend, flight.una);
     }

@@ -2,7 +2,7 @@
 //! losses at the tail (RFC 8985). Repaired under PRR.
 
 use super::selective::Selective;
-use super::{Acknowledgement, Recovery, Want};
+use super::{Acknowledgement, LossRecovery, Registered, Want};
 use crate::tcp::flight::Flight;
 use crate::tcp::scoreboard::Sent;
 use crate::time::{Duration, Time, earlier};
@@ -121,7 +121,13 @@ impl Rack {
     }
 }
 
-impl Recovery for RackTlp {
+impl Registered for RackTlp {
+    const NAME: &str = "rack-tlp";
+    const DOC: &str = "Time-based detection and tail-loss probes (RFC 8985) with proportional rate reduction.";
+    const NEEDS_SACK: bool = true;
+}
+
+impl LossRecovery for RackTlp {
     fn on_sent(&mut self, flight: &mut Flight, now: Time, start: u64, end: u64, resend: bool) {
         self.common.on_sent(now, start, end, resend);
         if std::mem::take(&mut self.probe_due) {

@@ -2,7 +2,7 @@
 //! `Agent/TCP/Reno`). What the implementations of the 1990s did otherwise is in `EraRules`.
 
 use super::dupack::DupAcks;
-use super::{Acknowledgement, Recovery, Want};
+use super::{Acknowledgement, LossRecovery, Registered, Want};
 use crate::cc::Cause;
 use crate::tcp::flight::Flight;
 use crate::time::Time;
@@ -15,7 +15,13 @@ pub(crate) struct Reno {
     recovering: bool,
 }
 
-impl Recovery for Reno {
+impl Registered for Reno {
+    const NAME: &str = "reno";
+    const DOC: &str = "Fast retransmit and fast recovery, left at the first new ACK (4.3BSD-Reno; RFC 5681).";
+    const FOLLOWS_ERA: bool = true;
+}
+
+impl LossRecovery for Reno {
     fn on_sent(&mut self, flight: &mut Flight, now: Time, start: u64, end: u64, resend: bool) {
         self.dupacks.on_sent(now, start, end, resend, flight.una);
     }

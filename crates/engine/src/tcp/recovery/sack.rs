@@ -1,7 +1,7 @@
 //! SACK: a segment is lost once enough segments above it were reported (RFC 6675), repaired under PRR.
 
 use super::selective::Selective;
-use super::{Acknowledgement, Recovery, Want};
+use super::{Acknowledgement, LossRecovery, Registered, Want};
 use crate::tcp::flight::Flight;
 use crate::time::Time;
 
@@ -14,7 +14,13 @@ pub(crate) struct Sack {
     dupacks: u32,
 }
 
-impl Recovery for Sack {
+impl Registered for Sack {
+    const NAME: &str = "sack";
+    const DOC: &str = "Scoreboard and pipe (RFC 2018, RFC 6675) with proportional rate reduction (RFC 6937, RFC 9937).";
+    const NEEDS_SACK: bool = true;
+}
+
+impl LossRecovery for Sack {
     fn on_sent(&mut self, _flight: &mut Flight, now: Time, start: u64, end: u64, resend: bool) {
         self.common.on_sent(now, start, end, resend);
     }

@@ -1,7 +1,7 @@
 //! Tahoe: fast retransmit, then slow start from the lost segment (Jacobson 1988; 4.3BSD-Tahoe, ns `Agent/TCP`).
 
 use super::dupack::DupAcks;
-use super::{Acknowledgement, Recovery, Want};
+use super::{Acknowledgement, LossRecovery, Registered, Want};
 use crate::cc::Cause;
 use crate::tcp::flight::Flight;
 use crate::time::Time;
@@ -12,7 +12,13 @@ pub(crate) struct Tahoe {
     dupacks: DupAcks,
 }
 
-impl Recovery for Tahoe {
+impl Registered for Tahoe {
+    const NAME: &str = "tahoe";
+    const DOC: &str = "Fast retransmit, then slow start (4.3BSD-Tahoe, 1988).";
+    const FOLLOWS_ERA: bool = true;
+}
+
+impl LossRecovery for Tahoe {
     fn on_sent(&mut self, flight: &mut Flight, now: Time, start: u64, end: u64, resend: bool) {
         self.dupacks.on_sent(now, start, end, resend, flight.una);
     }

@@ -62,7 +62,7 @@ fn cubic_under_the_same_losses_is_a_fraction_of_it() {
     let mut cubic = path(1, 333, "1%");
     let NodeKind::Host { personality, .. } = &mut cubic.nodes[0].kind else { panic!("a is a host") };
     let mut other = (**personality).clone();
-    other.controller = headend_engine::cc::Algorithm::Cubic;
+    other.controller = Personality::linux().controller;
     *personality = other.into();
     let (rates, _) = outcome(&cubic);
     assert!(rates[0] < 6.0, "{rates:?} Mbit/s");

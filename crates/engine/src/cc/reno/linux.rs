@@ -1,18 +1,18 @@
 //! Linux's Reno: half of the window, and a segment more for every window of segments acknowledged.
 
-use super::Window;
+use crate::cc::linux::Window;
 use crate::cc::{Ack, Cause, Congestion, Controller, Setup};
 use crate::units::Bytes;
 
 /// Reno in whole segments.
 #[derive(Debug)]
-pub struct Reno {
+pub(super) struct Reno {
     window: Window,
 }
 
 impl Reno {
     /// A controller at its initial window.
-    pub fn new(setup: &Setup) -> Reno {
+    pub(super) fn new(setup: &Setup) -> Reno {
         Reno { window: Window::new(setup) }
     }
 }

@@ -1,8 +1,8 @@
 //! Linux's CUBIC: Ha, Rhee and Xu 2008 in whole segments, times in 1/1024 second.
 
-use super::Window;
-use crate::cc::cubic::cube_root;
+use super::{Parameters, cube_root};
 use crate::cc::hystart::SlowStart;
+use crate::cc::linux::Window;
 use crate::cc::{Ack, Cause, Congestion, Controller, Setup};
 use crate::time::{Duration, Time};
 use crate::units::Bytes;
@@ -21,7 +21,7 @@ const SAMPLES_AFTER: Duration = Duration::from_secs(1);
 
 /// CUBIC in whole segments.
 #[derive(Debug)]
-pub struct Cubic {
+pub(super) struct Cubic {
     window: Window,
     slow_start: SlowStart,
     /// Window at the last loss, or a little less (fast convergence); 0 if unknown.
@@ -48,10 +48,10 @@ struct Epoch {
 
 impl Cubic {
     /// A controller at its initial window.
-    pub fn new(setup: &Setup) -> Cubic {
+    pub(super) fn new(parameters: Parameters, setup: &Setup) -> Cubic {
         Cubic {
             window: Window::new(setup),
-            slow_start: SlowStart::new(setup.hystart),
+            slow_start: SlowStart::new(parameters.hystart),
             w_max: 0,
             epoch: None,
             each: 0,
