@@ -28,13 +28,14 @@ const UNIT: u64 = 256;
 /// queue that it made in one.
 const STARTUP_GAIN: u64 = 739;
 const DRAIN_GAIN: u64 = 88;
-/// One after the other, a round trip without a queue each (ProbeBW).
+/// The gains of the pace, one after the other, each for a round trip without a queue (ProbeBW).
 const CYCLE: [u64; 8] = [320, 192, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
 /// The window in [`CYCLE`], over what the path holds: twice, for receivers that delay acknowledgements (cwnd_gain).
 const WINDOW_GAIN: u64 = 2 * UNIT;
 /// The path is full once its rate has not grown by a quarter in three round trips (BBRCheckFullPipe).
 const FULL_ROUNDS: u32 = 3;
-/// How long a round trip is believed to be the shortest, and how long the search for it takes (RTpropFilterLen, ProbeRTTDuration).
+/// The time for which a round trip is believed to be the shortest, and the time that the search for it takes
+/// (RTpropFilterLen, ProbeRTTDuration).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 /// The least window, in segments (BBRMinPipeCwnd).
@@ -44,12 +45,12 @@ const RTT_UNKNOWN: Duration = Duration::from_millis(1);
 /// Bursts of two segments from this rate on (BBRSetSendQuantum).
 const BURST_RATE: u64 = 1_200_000;
 
-/// Where the algorithm is (the draft's state machine).
+/// The state of the draft's machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// The rate doubles each round trip.
     Startup,
-    /// What that queued drains.
+    /// The queue that this made drains.
     Drain,
     /// The pace goes round [`CYCLE`]; since when it has been where.
     ProbeRate { phase: usize, since: Time },
@@ -57,7 +58,7 @@ enum Mode {
     ProbeRtt { until: Option<Time>, round_over: bool },
 }
 
-/// Whether losses are being repaired.
+/// The repair of losses, if one is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Repair {
     Not,
@@ -65,16 +66,16 @@ enum Repair {
     Noticed {
         by_timer: bool,
     },
-    /// Until all before this place is acknowledged.
+    /// Under way until all before this place is acknowledged.
     Until(u64),
 }
 
-/// BBR has no parameters of its own.
+/// The parameters of BBR: it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters;
 
 impl Parameters {
-    /// None.
+    /// The only value.
     pub const DEFAULT: Parameters = Parameters;
 }
 
@@ -114,7 +115,7 @@ pub struct Bbr {
     /// Counts round trips: each ends once something is delivered that was sent after it began.
     round: u64,
     round_started: bool,
-    /// What was delivered when it began [B].
+    /// Bytes that had been delivered when it began.
     round_from: u64,
     /// The rate when the path last looked fuller, how many round trips ago, and whether it is full.
     full_rate: u64,
@@ -128,7 +129,7 @@ pub struct Bbr {
     /// Bytes acknowledged beyond whole segments.
     rest: u64,
     repair: Repair,
-    /// For the first round trip of a repair, no more leaves than arrives.
+    /// No more leaves than arrives, in the first round trip of a repair.
     conserves: bool,
     /// The sender began again after a pause: its round trips were not watched meanwhile.
     resumes: bool,
@@ -202,7 +203,7 @@ impl Bbr {
         (self.pace / 8 / 1024 / self.mss).clamp(least, 127)
     }
 
-    /// What the path holds, times `gain`, with room for bursts at both ends and in between (BBRInflight).
+    /// The segments that the path holds, times `gain`, with room for bursts at both ends and in between (BBRInflight).
     fn inflight(&self, gain: u64) -> u64 {
         let Some(rtt) = self.min_rtt else { return self.initial };
         let bytes = u128::from(self.rate.max()) * u128::from(rtt.as_nanos()) / 8_000_000_000;

@@ -18,10 +18,10 @@ use crate::units::Bytes;
 /// Fraction bits of windows and of times on the cubic.
 const FRACTION: u32 = 16;
 
-/// What a personality says about CUBIC.
+/// The parameters of CUBIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// How slow start ends before a loss.
+    /// The way in which slow start ends before a loss.
     pub hystart: HyStart,
 }
 
@@ -66,7 +66,7 @@ impl Factory for Parameters {
 pub struct Cubic {
     setup: Setup,
     state: State,
-    /// What the last congestion event changed, for the case that it was a mistake (RFC 9438 s4.9).
+    /// The state before the last congestion event, which may turn out to have been a mistake (RFC 9438 s4.9).
     before: State,
     slow_start: SlowStart,
     rtt_min: Option<Duration>,
@@ -74,17 +74,17 @@ pub struct Cubic {
 
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// In 2^-16 byte, as are all windows here.
+    /// The congestion window in 2^-16 byte, as are all windows here.
     cwnd: u64,
-    /// In bytes.
+    /// The slow-start threshold in bytes.
     ssthresh: u64,
     /// `cwnd` before the last reduction (RFC 9438 s4.1.2).
     cwnd_prior: u64,
-    /// Where the last loss happened, or a little below (RFC 9438 s4.7); zero if nothing is known, as after a time-out.
+    /// The window at the last loss, or a little less (RFC 9438 s4.7); zero if nothing is known, as after a time-out.
     w_max: u64,
     /// The current congestion-avoidance stage; `None` in slow start and in recovery.
     epoch: Option<Epoch>,
-    /// When the window was last in use: the clock of an epoch does not run over gaps.
+    /// The time when the window was last in use: the clock of an epoch does not run over gaps.
     seen: Time,
 }
 
@@ -93,11 +93,11 @@ struct State {
 struct Epoch {
     /// Time in this stage, without what the application did not use (RFC 9438 s4.2: t).
     elapsed: Duration,
-    /// Where the cubic is flat.
+    /// The window at which the cubic is flat.
     origin: u64,
-    /// How long the cubic takes to get there, in 2^-16 second (RFC 9438 s4.2: K).
+    /// The time that the cubic takes to get there, in 2^-16 second (RFC 9438 s4.2: K).
     k: u64,
-    /// What Reno would have (RFC 9438 s4.3: W_est).
+    /// The window that Reno would have (RFC 9438 s4.3: W_est).
     w_est: u64,
 }
 

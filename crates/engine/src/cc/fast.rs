@@ -15,12 +15,12 @@ use crate::time::Time;
 use crate::units::Bytes;
 use law::{Heard, Law};
 
-/// What a personality says about FAST.
+/// The parameters of FAST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// Packets of its own that the flow aims to have in the queues of its path.
     pub alpha_packets: u32,
-    /// How much of the way to its aim the window goes with every update, in percent: gamma of Jin, Wei and Low 2004.
+    /// The share of the way to its aim that the window goes with every update, in percent: gamma of Jin, Wei and Low 2004.
     pub gamma_percent: u32,
     /// Round trips from one update of the window to the next.
     pub update_rounds: u32,

@@ -7,14 +7,14 @@ mod tests;
 use super::Ack;
 use crate::time::{Duration, Time};
 
-/// Which of them, if any.
+/// The way in which slow start ends before a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HyStart {
     /// Slow start ends with a loss (RFC 5681).
     Off,
-    /// By the length of an ACK train, or by a delay that grows: congestion avoidance follows at once.
+    /// Slow start ends by the length of an ACK train, or by a delay that grows: congestion avoidance follows at once.
     Classic,
-    /// RFC 9406: by a delay that grows; five slower rounds decide whether that was real.
+    /// Slow start ends by a delay that grows; five slower rounds decide whether that was real (RFC 9406).
     PlusPlus,
 }
 
@@ -38,7 +38,7 @@ const DELAY_MAX: Duration = Duration::from_millis(16);
 const LOW_WINDOW: u64 = 16;
 /// ACKs no further apart than this are one train.
 const TRAIN_GAP: Duration = Duration::from_millis(2);
-/// What a sender's own batches may add to the length of a train.
+/// The length that a sender's own batches may add to a train.
 const TRAIN_SLACK: Duration = Duration::from_millis(1);
 /// RFC 9406 s4.3 CSS_GROWTH_DIVISOR and CSS_ROUNDS.
 const CSS_DIVISOR: u64 = 4;
@@ -51,15 +51,15 @@ pub(crate) struct SlowStart {
     /// Classic HyStart judges one slow start, until a time-out begins another.
     over: bool,
     round: Round,
-    /// Least round trip of the round before (RFC 9406 lastRoundMinRTT).
+    /// The least round trip of the round before (RFC 9406 lastRoundMinRTT).
     last: Option<Duration>,
-    /// In conservative slow start: the least round trip when it began, and its rounds so far.
+    /// The least round trip when conservative slow start began, and its rounds so far.
     conservative: Option<(Duration, u32)>,
     /// Acknowledged and not yet turned into growth, in conservative slow start.
     rest: u64,
 }
 
-/// From an ACK to the one for what was sent after it.
+/// The time from an ACK to the one for what was sent after it.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     start: Time,
@@ -108,7 +108,7 @@ impl SlowStart {
         }
     }
 
-    /// How much of `acked` counts for growth.
+    /// The part of `acked` that counts for growth.
     pub(crate) fn share(&mut self, acked: u64) -> u64 {
         if self.conservative.is_none() {
             return acked;

@@ -1,7 +1,7 @@
 //! Reno and CUBIC as Linux computes them: the window in whole segments, and growth by counting acknowledged segments.
 //!
-//! What differs from [`reno`](super::reno) and [`cubic`](super::cubic), which follow the RFCs in bytes: a reduction takes
-//! its share of the window, not of the bytes in flight, and rounds it down to whole segments; growth in congestion
+//! Three things differ from [`reno`](super::reno) and [`cubic`](super::cubic), which follow the RFCs in bytes. A reduction
+//! takes its share of the window, not of the bytes in flight, and rounds it down to whole segments; growth in congestion
 //! avoidance is a segment for every so many that were acknowledged, however many ACKs told of them; after a time-out the
 //! window is what is still in the network and a segment. With windows of ten segments the rounding alone is 5% of the
 //! throughput. Behaviour as documented for Linux 6 and measured on it; the arithmetic of CUBIC is that of Ha, Rhee and Xu
@@ -38,7 +38,7 @@ impl Window {
         Window { mss, cwnd, ssthresh, credit: 0, rest: 0, before: (cwnd, ssthresh), initial: cwnd }
     }
 
-    /// How many segments `acked` bytes complete.
+    /// The number of segments that `acked` bytes complete.
     pub(super) fn segments(&mut self, acked: Bytes) -> u64 {
         self.rest += acked.get();
         let whole = self.rest / self.mss;

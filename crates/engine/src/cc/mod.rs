@@ -68,7 +68,7 @@ use crate::units::{Bytes, Rate};
 /// New data was acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
-    /// When the acknowledgement arrived.
+    /// The time when the acknowledgement arrived.
     pub now: Time,
     /// Bytes newly acknowledged, cumulatively or by SACK.
     pub acked: Bytes,
@@ -84,23 +84,23 @@ pub struct Ack {
     pub window_limited: bool,
 }
 
-/// How fast the network delivered, as of one acknowledgement (draft-cheng-iccrg-delivery-rate-estimation-00), for
+/// The rate at which the network delivered, as of one acknowledgement (draft-cheng-iccrg-delivery-rate-estimation-00), for
 /// controllers that [ask](Controller::wants_delivery) for it.
 #[derive(Clone, Copy, Debug)]
 pub struct RateSample {
-    /// When the acknowledgement arrived.
+    /// The time when the acknowledgement arrived.
     pub now: Time,
     /// Bytes delivered so far, by acknowledgement or SACK.
     pub delivered: Bytes,
-    /// As much had been delivered when the segment left that this sample is of.
+    /// Bytes that had been delivered when the segment left that this sample is of.
     pub prior_delivered: Bytes,
     /// Bytes that this acknowledgement delivered.
     pub acked: Bytes,
     /// Bytes found lost since the last sample.
     pub lost: Bytes,
-    /// Bytes in flight before and after.
+    /// Bytes in flight before this acknowledgement.
     pub prior_in_flight: Bytes,
-    /// See `prior_in_flight`.
+    /// Bytes in flight after it.
     pub in_flight: Bytes,
     /// The rate of delivery over about a round trip; `None` if nothing was delivered, or too soon to tell.
     pub rate: Option<Rate>,
@@ -108,13 +108,13 @@ pub struct RateSample {
     pub rtt: Option<Duration>,
     /// The application did not keep the network busy meanwhile: the rate is a lower bound.
     pub is_app_limited: bool,
-    /// All before this place in the stream is acknowledged.
+    /// The place in the stream before which all is acknowledged.
     pub una: u64,
-    /// All before this place in the stream has been sent.
+    /// The place in the stream before which all has been sent.
     pub sent: u64,
 }
 
-/// Why the window must shrink.
+/// The reason why the window must shrink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Loss found by duplicate ACKs, SACK or RACK: one event per window of data.
@@ -130,32 +130,32 @@ pub enum Cause {
 /// The window must shrink.
 #[derive(Clone, Copy, Debug)]
 pub struct Congestion {
-    /// When it was noticed.
+    /// The time when it was noticed.
     pub now: Time,
-    /// Why.
+    /// The reason.
     pub cause: Cause,
     /// Bytes in flight then (RFC 5681 FlightSize).
     pub in_flight: Bytes,
-    /// What the sender could have had in flight then: the window, with inflation, bounded by the peer's.
+    /// The bytes that the sender could have had in flight then: the window, with inflation, bounded by the peer's.
     pub usable: Bytes,
     /// True for a further timeout of the same data (RFC 5681 s3.1: ssthresh is then kept).
     pub repeated: bool,
     /// Bytes still believed to be in the network after a timeout: sent too recently to be taken for lost.
     pub pipe: Bytes,
-    /// How many retransmission timeouts an idle time lasted (RFC 2861 s3.1); 0 if the connection was not idle.
+    /// The number of retransmission timeouts that an idle time lasted (RFC 2861 s3.1); 0 if the connection was not idle.
     pub timeouts: u64,
 }
 
-/// What every controller is told at the start.
+/// The properties of a connection that every controller is told at the start.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// Sender maximum segment size: payload bytes of a full segment.
     pub mss: Bytes,
     /// Initial window.
     pub initial_window: Bytes,
-    /// Where slow start ends before any loss was seen; `Bytes::MAX` for as high as possible (RFC 5681 s3.1).
+    /// The window at which slow start ends before any loss was seen; `Bytes::MAX` for as high as possible (RFC 5681 s3.1).
     pub initial_threshold: Bytes,
-    /// Most that one ACK adds in slow start: one segment (RFC 5681 s3.1), two (RFC 3465), `Bytes::MAX` (Linux).
+    /// The most that one ACK adds in slow start: one segment (RFC 5681 s3.1), two (RFC 3465), `Bytes::MAX` (Linux).
     pub abc_limit: Bytes,
     /// Window after a timeout, in bytes: one segment (RFC 5681 s3.1), or the initial window (ns of 1996).
     pub loss_window: Bytes,
@@ -169,7 +169,7 @@ pub struct Setup {
 
 #[cfg(test)]
 impl Setup {
-    /// For tests: what the RFCs say, with segments of `mss` bytes, and so many of them at first.
+    /// A set-up for tests, as the RFCs have it, with segments of `mss` bytes and an initial window of so many of them.
     pub(crate) fn rfc(mss: u64, segments: u64) -> Setup {
         Setup {
             mss: Bytes::new(mss),
@@ -183,7 +183,7 @@ impl Setup {
         }
     }
 
-    /// For tests: as [`Setup::rfc`], counted as Linux counts.
+    /// A set-up for tests like [`Setup::rfc`], counted as Linux counts.
     pub(crate) fn linux(mss: u64, segments: u64) -> Setup {
         Setup { abc_limit: Bytes::MAX, in_segments: true, ..Setup::rfc(mss, segments) }
     }
@@ -231,7 +231,7 @@ pub trait Controller: Debug + Send {
     }
 }
 
-/// What makes the controllers of connections: an algorithm with its parameters.
+/// An algorithm with its parameters, which makes the controllers of connections.
 pub trait Factory: Debug + Send + Sync {
     /// The algorithm's name, in lower case, as the kernel and scenario files spell names.
     fn name(&self) -> &str;

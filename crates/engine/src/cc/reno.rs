@@ -8,12 +8,12 @@ use super::{Ack, Cause, Congestion, Controller, Factory, Setup};
 use crate::part::{Description, Mistake, Part, Values};
 use crate::units::Bytes;
 
-/// Reno has no parameters of its own.
+/// The parameters of Reno: it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters;
 
 impl Parameters {
-    /// None.
+    /// The only value.
     pub const DEFAULT: Parameters = Parameters;
 }
 
@@ -44,11 +44,11 @@ impl Factory for Parameters {
 pub struct Reno {
     setup: Setup,
     cwnd: u64,
-    /// What has been added to `cwnd` beyond whole bytes, in units of 2^-16 byte: without it, a large window would need an
+    /// The part of `cwnd` beyond whole bytes, in units of 2^-16 byte: without it, a large window would need an
     /// ACK more than RFC 5681 says to grow by a segment.
     fraction: u64,
     ssthresh: u64,
-    /// What `cwnd` and `ssthresh` were before the last congestion event.
+    /// `cwnd` and `ssthresh` before the last congestion event.
     before: (u64, u64),
 }
 

@@ -13,14 +13,14 @@ use crate::part::{Absent, Description, Field, Kind, Mistake, Part, Value, Values
 use crate::time::Duration;
 use crate::units::Bytes;
 
-/// What a personality says about Vegas.
+/// The parameters of Vegas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// With fewer packets of its own in the queue, the window grows.
+    /// The window grows with fewer packets of its own in the queue.
     pub alpha_packets: u32,
-    /// With more, it shrinks.
+    /// The window shrinks with more.
     pub beta_packets: u32,
-    /// With more, slow start ends.
+    /// Slow start ends with more.
     pub gamma_packets: u32,
 }
 
@@ -29,7 +29,7 @@ impl Parameters {
     pub const DEFAULT: Parameters = Parameters { alpha_packets: 2, beta_packets: 4, gamma_packets: 1 };
 }
 
-/// So many of the flow's own packets in the queues of its path.
+/// A number of the flow's own packets in the queues of its path.
 const PACKETS: Kind = Kind::Count { min: 0, max: 1_000_000 };
 
 impl Part for Parameters {

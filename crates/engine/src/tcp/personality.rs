@@ -7,23 +7,23 @@ use crate::cc::{Algorithm, cubic, reno};
 use crate::time::Duration;
 use crate::units::Bytes;
 
-/// What a packet's length on the wire counts.
+/// The headers that a packet's length on the wire counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headers {
     /// IPv4 and TCP headers with their options, as on a real link.
     Ipv4,
-    /// Nothing on data; 40 bytes for a segment without data. The convention of ns and of the papers.
+    /// No headers on data, and 40 bytes for a segment without data: the convention of ns and of the papers.
     Uncounted,
 }
 
-/// When the retransmission timer fires and how it is computed.
+/// The rules of the retransmission timer: when it fires and how it is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtoPolicy {
     /// Clock granularity: round trips are measured in whole ticks, at least one (RFC 6298 s4).
     pub tick: Duration,
     /// Timers fire on the ticks of a free-running clock (BSD's heartbeat) and not exactly when due.
     pub heartbeat: bool,
-    /// Before the first measurement (RFC 6298 s2.1).
+    /// The RTO before the first measurement (RFC 6298 s2.1).
     pub initial: Duration,
     /// Smallest RTO (RFC 6298 s2.4).
     pub min: Duration,
@@ -35,18 +35,18 @@ pub struct RtoPolicy {
     pub backoff_max: u32,
 }
 
-/// When a receiver holds an acknowledgement back (RFC 1122 s4.2.3.2, RFC 5681 s4.2).
+/// The rules by which a receiver holds an acknowledgement back (RFC 1122 s4.2.3.2, RFC 5681 s4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelayedAck {
     /// Acknowledge at once when this many segments wait: 1 means no delay.
     pub segments: u32,
-    /// So many of the first segments are acknowledged one by one, at once, and so many again after a pause of an RTO
+    /// The number of first segments that are acknowledged one by one, at once, and again after a pause of an RTO
     /// (Linux: 17).
     pub quick_segments: u32,
     /// Longest delay.
     pub timeout: Duration,
-    /// With segments arriving further apart than half of `timeout`, the delay grows with their distance up to this, but
-    /// not beyond a round trip (Linux: 200 ms). No more than `timeout`: the delay is fixed.
+    /// The longest delay where segments arrive further apart than half of `timeout`: it grows with their distance, but not
+    /// beyond a round trip (Linux: 200 ms). If this is no more than `timeout`, the delay is fixed.
     pub timeout_max: Duration,
     /// The delay ends on the ticks of a free-running clock of period `timeout` (BSD), uniform in 0..timeout.
     pub heartbeat: bool,
@@ -57,17 +57,17 @@ pub struct DelayedAck {
     pub out_of_order_at_once: bool,
 }
 
-/// When a receiver whose application reads tells of the room, without data to acknowledge (RFC 1122 s4.2.3.3).
+/// The moment when a receiver whose application reads tells of the room, without data to acknowledge (RFC 1122 s4.2.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowUpdate {
-    /// Once the window can grow by two full segments, or by half of the buffer (4.4BSD-Lite, `tcp_output`).
+    /// The window can grow by two full segments, or by half of the buffer (4.4BSD-Lite, `tcp_output`).
     TwoSegments,
-    /// Once the window would be twice what is still offered, and two full segments more (Linux, `tcp_cleanup_rbuf`).
+    /// The window would be twice what is still offered, and two full segments more (Linux, `tcp_cleanup_rbuf`).
     Doubled,
 }
 
 impl WindowUpdate {
-    /// Both with their names in scenario files: the registry.
+    /// The registry: both with their names in scenario files.
     pub const ALL: &[(&str, WindowUpdate)] =
         &[("two-segments", WindowUpdate::TwoSegments), ("doubled", WindowUpdate::Doubled)];
 }
@@ -75,7 +75,7 @@ impl WindowUpdate {
 /// Loss-recovery rules of the 1990s that later RFCs settled; only Tahoe, Reno and NewReno look at them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EraRules {
-    /// May fast retransmit happen again in a window of data that has already seen a loss?
+    /// The answer to whether fast retransmit may happen again in a window of data that has already seen a loss.
     pub repeat: Repeat,
     /// Halve the usable window in whole segments (BSD, ns) and not the bytes in flight (RFC 5681 eq. 4).
     pub halve_usable: bool,
@@ -86,7 +86,7 @@ pub struct EraRules {
     pub fast_retransmit_backs_off: bool,
     /// Round trips are rounded to the nearest tick; else the ticks between are counted (ns-2.35 and BSD).
     pub nearest_tick: bool,
-    /// After a timeout the window is the initial window and not one segment (ns of December 1996).
+    /// The window after a timeout is the initial window and not one segment (ns of December 1996).
     pub restart_at_initial_window: bool,
     /// Duplicate ACKs beyond the threshold inflate the window even if fast retransmit was refused (ns of 1996).
     pub inflate_when_refused: bool,
@@ -94,14 +94,14 @@ pub struct EraRules {
     pub handshake_ack_opens_window: bool,
 }
 
-/// Whether a second fast retransmit may happen for data sent before the last loss was found.
+/// The rule for a second fast retransmit of data sent before the last loss was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// Whenever enough duplicate ACKs arrive (4.4BSD; ns `bugFix_ 0`).
+    /// It happens whenever enough duplicate ACKs arrive (4.4BSD; ns `bugFix_ 0`).
     Always,
-    /// Unless the last loss was found by a timeout (ns of December 1996).
+    /// It happens unless the last loss was found by a timeout (ns of December 1996).
     UnlessTimedOut,
-    /// Never: RFC 6582 s3.2 step 2 with its `recover` variable.
+    /// It never happens: RFC 6582 s3.2 step 2 with its `recover` variable.
     Never,
 }
 
@@ -140,7 +140,7 @@ impl EraRules {
         handshake_ack_opens_window: false,
     };
 
-    /// The named sets: the registry.
+    /// The registry: the sets with their names in scenario files.
     pub const ALL: &[(&str, EraRules)] = &[
         ("ns-2.35", EraRules::NS_2_35),
         ("ns-1996", EraRules::NS_1996),
@@ -157,14 +157,14 @@ pub type MakePersonality = fn() -> Personality;
 pub struct Personality {
     /// Maximum segment size offered and used, in bytes; options come off the payload (RFC 6691).
     pub mss: Bytes,
-    /// What counts as a packet's length.
+    /// The headers that a packet's length counts.
     pub headers: Headers,
     /// Initial window in segments; `None` for RFC 6928's min(10 MSS, max(2 MSS, 14600 B)).
     pub initial_window_segments: Option<u32>,
     /// Slow start ends at this window, in segments, before any loss was seen; `None` for as high as possible (RFC 5681
     /// s3.1). Linux keeps one a destination in its TCP metrics.
     pub initial_ssthresh_segments: Option<u32>,
-    /// Most that one ACK adds to the window in slow start, in segments: 1 (RFC 5681 s3.1), 2 (RFC 3465); `None` for
+    /// The most that one ACK adds to the window in slow start, in segments: 1 (RFC 5681 s3.1), 2 (RFC 3465); `None` for
     /// all that it acknowledges (Linux).
     pub abc_limit_segments: Option<u32>,
     /// Send buffer: bytes written and not yet acknowledged.
@@ -196,7 +196,7 @@ pub struct Personality {
     pub rto: RtoPolicy,
     /// Delayed acknowledgements.
     pub delayed_ack: DelayedAck,
-    /// When a window that opens is told of.
+    /// The moment when a window that opens is told of.
     pub window_update: WindowUpdate,
     /// Return to the restart window after an idle RTO (RFC 5681 s4.1).
     pub idle_restart: bool,
@@ -318,12 +318,12 @@ impl Personality {
         }
     }
 
-    /// As [`newreno`](Personality::newreno), with selective acknowledgements (RFC 2018, 6675) and PRR (RFC 6937).
+    /// [`newreno`](Personality::newreno) with selective acknowledgements (RFC 2018, 6675) and PRR (RFC 6937).
     pub fn sack() -> Personality {
         Personality { sack: true, recovery: Recovery::Sack, ..Personality::newreno() }
     }
 
-    /// What a Linux server runs today: SACK, RACK-TLP, CUBIC, initial window 10, 200 ms minimum RTO, 40 ms delayed ACK.
+    /// The TCP that a Linux server runs today: SACK, RACK-TLP, CUBIC, initial window 10, 200 ms minimum RTO, 40 ms delayed ACK.
     pub fn linux() -> Personality {
         let sack = Personality::sack();
         Personality {
@@ -352,7 +352,7 @@ impl Personality {
         }
     }
 
-    /// All of them with their names in scenario files: the registry.
+    /// The registry: all built-in personalities with their names in scenario files.
     pub const ALL: &[(&str, MakePersonality)] = &[
         ("tahoe-1988", Personality::tahoe_1988),
         ("bsd-reno-1996", Personality::bsd_reno_1996),

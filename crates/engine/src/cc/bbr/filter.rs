@@ -1,6 +1,6 @@
 //! The most of the last ten round trips.
 
-/// How many round trips a rate is believed for (the draft's BtlBwFilterLen).
+/// The number of round trips for which a rate is believed (the draft's BtlBwFilterLen).
 const ROUNDS: u64 = 10;
 
 /// A maximum by round trip. Only what is put in makes the old ones go: a sender that has nothing to send keeps what it knew.

@@ -14,7 +14,7 @@ const C: u64 = 410;
 /// The grain of the kernel's clock: the curve is aimed at once a tick, and unless the window moved 32 times a second.
 const TICK: Duration = Duration::from_millis(4);
 const AIM_PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 32);
-/// With nothing known of a maximum, a segment more for every 20: 5% a round trip.
+/// Growth while nothing is known of a maximum: a segment more for every 20, 5% a round trip.
 const BLIND_GROWTH: u64 = 20;
 /// Round trips within this long of the first ACK after a recovery say nothing about the path.
 const SAMPLES_AFTER: Duration = Duration::from_secs(1);
@@ -38,10 +38,10 @@ pub(super) struct Cubic {
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Time,
-    /// Where the cubic is flat, in segments, and when, in 1/1024 second.
+    /// The window at which the cubic is flat, in segments, and the time when it is, in 1/1024 second.
     origin: u64,
     k: u64,
-    /// What Reno would have, and segments acknowledged towards its next.
+    /// The window that Reno would have, and segments acknowledged towards its next.
     w_est: u64,
     acked: u64,
 }

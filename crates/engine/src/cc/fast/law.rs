@@ -10,10 +10,10 @@ const RTT_US_MAX: u64 = (1 << 26) - 1;
 /// Largest window, in segments.
 const CWND_MAX: u64 = 1 << 22;
 
-/// What an acknowledgement of new data says.
+/// The things that an acknowledgement of new data says.
 #[derive(Clone, Copy, Debug)]
 pub struct Heard {
-    /// When it came.
+    /// The time when it came.
     pub now_us: u64,
     /// The round trip that it measured, if it did.
     pub rtt_us: Option<u64>,
@@ -28,19 +28,19 @@ pub struct Heard {
 /// The window and what it is computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Law {
-    /// What the user chose.
+    /// The parameters that the user chose.
     pub parameters: Parameters,
     /// Segments that may be in flight.
     pub cwnd: u64,
-    /// Below it the window is in slow start; `u64::MAX` until slow start has ended.
+    /// The window below which slow start goes on; `u64::MAX` until slow start has ended.
     pub ssthresh: u64,
-    /// Where the last update wants the window; growth gets there by a segment for each acknowledged.
+    /// The window that the last update wants; growth gets there by a segment for each acknowledged.
     pub target: u64,
     /// d: the shortest round trip so far; 0 before the first.
     pub base_us: u64,
     /// D: the average round trip, in units of 2^-8 us.
     pub average: u64,
-    /// When the window is next computed.
+    /// The time when the window is next computed.
     pub update_at_us: u64,
 }
 

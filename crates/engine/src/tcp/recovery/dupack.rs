@@ -1,4 +1,4 @@
-//! What Tahoe, Reno and NewReno share: counting duplicate ACKs, timing one segment at a time, going back after a
+//! The part that Tahoe, Reno and NewReno share: counting duplicate ACKs, timing one segment at a time, going back after a
 //! timeout.
 
 use super::{Acknowledgement, Want};
@@ -12,7 +12,7 @@ use crate::time::Time;
 pub(crate) struct DupAcks {
     /// Duplicate ACKs since the last new one.
     pub(crate) count: u32,
-    /// What duplicate ACKs add to the window, in bytes.
+    /// The bytes that duplicate ACKs add to the window.
     pub(crate) inflation: u64,
     /// One past the highest position sent when the last loss was found (RFC 6582 `recover`, plus one).
     pub(crate) recover: u64,

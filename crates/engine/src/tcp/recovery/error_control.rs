@@ -81,7 +81,7 @@ impl LossRecovery for ErrorControl {
 }
 
 impl ErrorControl {
-    /// By SACK as RFC 6675 s4 has it, the first also by the number of duplicates; and the first again, by F2.
+    /// Finds losses by SACK as RFC 6675 s4 has it, the first segment's also by the number of duplicates, and again by F2.
     fn detect(&mut self, flight: &Flight) -> bool {
         let threshold = flight.dupack_threshold;
         let board = &mut self.common.board;

@@ -34,7 +34,7 @@ pub(crate) struct Acknowledgement<'a> {
     pub(crate) sacks: &'a [(u64, u64)],
     /// The range that arrived twice (RFC 2883).
     pub(crate) dsack: Option<(u64, u64)>,
-    /// When the segment left that this acknowledgement echoes (RFC 7323 s4), if timestamps are on.
+    /// The time when the segment left that this acknowledgement echoes (RFC 7323 s4), if timestamps are on.
     pub(crate) echoed: Option<Time>,
 }
 
@@ -45,14 +45,14 @@ impl Acknowledgement<'_> {
     }
 }
 
-/// What recovery wants to send next.
+/// The piece of the stream that recovery wants to send next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Want {
     /// First position.
     pub(crate) start: u64,
-    /// Not beyond this position.
+    /// The position at which it ends at the latest.
     pub(crate) limit: u64,
-    /// Whatever the size: the segment that a loss or a probe calls for.
+    /// It is sent whatever its size: the segment that a loss or a probe calls for.
     pub(crate) forced: bool,
 }
 
@@ -67,30 +67,30 @@ pub(crate) trait LossRecovery: Debug + Send {
     /// The retransmission timer expired.
     fn on_timeout(&mut self, flight: &mut Flight, now: Time);
 
-    /// What to send next, as far as loss and the congestion window are concerned.
+    /// The piece to send next, as far as loss and the congestion window are concerned.
     fn next(&mut self, flight: &Flight) -> Option<Want>;
 
     /// Bytes believed to be in the network.
     fn in_flight(&self, flight: &Flight) -> u64;
 
-    /// How many duplicates of the same acknowledgement mean that what was sent again was lost again, for an algorithm whose
-    /// window is somebody else's.
+    /// Sets how many duplicates of the same acknowledgement mean that what was sent again was lost again, for an algorithm
+    /// whose window is somebody else's.
     fn set_patience(&mut self, _segments: u64) {}
 
-    /// A timer of the algorithm's own.
+    /// The time of a timer of the algorithm's own.
     fn deadline(&self) -> Option<Time> {
         None
     }
 
-    /// That timer is due.
+    /// The algorithm's own timer is due.
     fn on_deadline(&mut self, _flight: &mut Flight, _now: Time) {}
 }
 
-/// What is known of an algorithm without one at work: its entry in the registry.
+/// An algorithm's entry in the registry: all that is known of it without one at work.
 trait Registered: LossRecovery + Default + 'static {
     /// The name in scenario files.
     const NAME: &str;
-    /// What it does, in a sentence.
+    /// A sentence about what it does.
     const DOC: &str;
     /// It keeps the rules of the 1990s that a personality names. The others came after the RFCs had settled them.
     const FOLLOWS_ERA: bool = false;
@@ -101,7 +101,7 @@ trait Registered: LossRecovery + Default + 'static {
 /// Declares [`Recovery`] and its registry. An algorithm after the semicolon cannot be asked for by name.
 macro_rules! recoveries {
     ($($Name:ident($Type:ty),)+; $($Unlisted:ident($Of:ty),)+) => {
-        /// How losses are found and repaired.
+        /// The way in which losses are found and repaired.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Recovery {
             $(
@@ -115,7 +115,7 @@ macro_rules! recoveries {
         }
 
         impl Recovery {
-            /// All that may stand alone: the registry. Nobody can ask for a TCP without congestion control.
+            /// The registry: all that may stand alone. Nobody can ask for a TCP without congestion control.
             pub const ALL: &[Recovery] = &[$(Recovery::$Name),+];
 
             fn entry(self) -> Entry {
@@ -165,7 +165,7 @@ impl Recovery {
         self.entry().name
     }
 
-    /// What the algorithm does, in a sentence.
+    /// A sentence about what the algorithm does.
     pub fn doc(self) -> &'static str {
         self.entry().doc
     }

@@ -8,7 +8,7 @@ pub(crate) struct Prr {
     recover_flight: u64,
     delivered: u64,
     out: u64,
-    /// What the pipe may grow to now.
+    /// The size to which the pipe may grow now.
     window: u64,
 }
 
@@ -42,7 +42,7 @@ impl Prr {
         self.out += len;
     }
 
-    /// What the pipe may grow to.
+    /// The size to which the pipe may grow.
     pub(crate) fn window(&self) -> u64 {
         self.window
     }

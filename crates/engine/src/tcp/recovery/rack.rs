@@ -17,7 +17,7 @@ const REORDERING_PERSIST: u32 = 16;
 pub(crate) struct RackTlp {
     common: Selective,
     rack: Rack,
-    /// When the reordering window of a segment under suspicion ends.
+    /// The time when the reordering window of a segment under suspicion ends.
     reordering_deadline: Option<Time>,
     probe_deadline: Option<Time>,
     /// A probe is to be sent.
@@ -39,7 +39,7 @@ struct Probe {
 /// The most recently sent segment that was delivered, and what reordering was seen (RFC 8985 s5.3).
 #[derive(Debug)]
 struct Rack {
-    /// When that segment left and where it ends.
+    /// The time when that segment left, and its end.
     sent: Time,
     end: u64,
     rtt: Duration,

@@ -1,4 +1,4 @@
-//! What SACK and RACK-TLP share: the scoreboard, entering and leaving recovery, the window within it.
+//! The part that SACK and RACK-TLP share: the scoreboard, entering and leaving recovery, the window within it.
 
 use super::prr::Prr;
 use super::spurious::Spurious;
@@ -8,7 +8,7 @@ use crate::tcp::flight::{Flight, Shrink};
 use crate::tcp::scoreboard::{Scoreboard, Sent};
 use crate::time::{Duration, Time};
 
-/// Whether and why losses are being repaired.
+/// The repair of losses that is under way, if any.
 #[derive(Clone, Copy, Debug)]
 enum Mode {
     /// Nothing is known to be lost.
@@ -29,16 +29,16 @@ pub(crate) struct Selective {
     resend_first: bool,
     /// A window whose repair ends in a timeout is not charged for again (Linux); RFC 5681 s3.1 says nothing of it.
     charges_once: bool,
-    /// Whether the last reduction was a mistake.
+    /// The inquiry into whether the last reduction was a mistake.
     pub(crate) spurious: Spurious,
 }
 
-/// What one acknowledgement delivered.
+/// The segments that one acknowledgement delivered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     /// Bytes newly acknowledged or reported by SACK.
     pub(crate) bytes: u64,
-    /// In flight before it, in bytes.
+    /// Bytes in flight before it.
     pub(crate) in_flight: u64,
     /// Round trip of the newest segment that was delivered and sent only once.
     pub(crate) rtt: Option<Duration>,
@@ -60,7 +60,7 @@ impl Default for Selective {
 }
 
 impl Selective {
-    /// As Linux keeps it.
+    /// The form that Linux keeps.
     pub(crate) fn charging_once() -> Selective {
         Selective { charges_once: true, ..Selective::default() }
     }

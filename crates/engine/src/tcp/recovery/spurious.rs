@@ -6,7 +6,7 @@ use crate::tcp::flight::Flight;
 use crate::tcp::timestamp;
 use crate::time::Time;
 
-/// What is remembered of the last reduction.
+/// The memory of the last reduction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spurious {
     frto: Option<Frto>,
@@ -16,7 +16,7 @@ pub(crate) struct Spurious {
 /// The timer expired and nothing that came since shows whether it had to.
 #[derive(Clone, Copy, Debug)]
 struct Frto {
-    /// One past what had been sent by then.
+    /// The position one past what had been sent by then.
     end: u64,
     /// RFC 5682 s3.1 step 2b: new data before more retransmissions.
     send_new: bool,
@@ -28,7 +28,7 @@ struct Episode {
     /// SND.UNA when it began, and one past the last retransmission.
     from: u64,
     to: u64,
-    /// When the first retransmission left.
+    /// The time when the first retransmission left.
     first: Option<Time>,
     /// Retransmissions of which no D-SACK has told.
     unreported: u64,
