@@ -27,6 +27,11 @@ report: native ## the full edition of the tuning paper: every run the published 
 	@$(PYTHON) -m headend.papers run tuning --out $(OUT)/report-full --resume
 	@echo "Open file://$(CURDIR)/$(OUT)/report-full/index.html"
 
+.PHONY: validation
+validation: native ## write the tables of docs/validation.md that a simulation makes: ns-2's curves and the claims of all papers
+	@for paper in tuning proxies; do $(PYTHON) -m headend.papers validate $$paper --worst 0 --page docs/validation.md; done
+	@for paper in tuning proxies fast 'decoupling --runs 1'; do $(PYTHON) -m headend.papers run $$paper --quick --page docs/validation.md; done
+
 .PHONY: test
 test: test-packages native $(VENV)/.dev ## set up, build and run every test
 	cargo test --workspace --locked $(FEATURES)
@@ -56,7 +61,7 @@ bench-lab: bench-packages ## as root: how exact and how fast the emulator is, be
 
 .PHONY: bench-docsis
 bench-docsis: build-packages ## cable modems that contend, beside theory, and what 500 of them cost
-	@cargo bench --quiet --locked -p headend-engine --bench docsis
+	@cargo bench --quiet --locked -p headend-engine --bench docsis $(if $(PAGE),| tee /dev/stderr | python3 bench/page.py $(PAGE) docsis)
 
 .PHONY: conform
 conform: conform-packages build-packages $(TARGET)/release/headend ## 10,000 schedules through our proxy in each way in, and through others; as root the transparent way as well
@@ -78,17 +83,17 @@ fuzz: ## fuzz the reader of scenarios, the TCP, its codec and the readers of a p
 
 .PHONY: lab
 lab: native ## the simulator beside Linux over a grid of scenarios, in real time: needs root and 20 minutes, and writes a page
-	@$(PYTHON) -m headend.lab run scenarios/lab/[0-9]*.toml --binary $(TARGET)/release/headend --out $(OUT)/lab
+	@$(PYTHON) -m headend.lab run scenarios/lab/[0-9]*.toml --binary $(TARGET)/release/headend --out $(OUT)/lab $(if $(PAGE),--page $(PAGE))
 	@echo "Open file://$(CURDIR)/$(OUT)/lab/index.html"
 
 .PHONY: live
 live: native ## the proxies paper between real hosts, through the real proxy, beside the simulator: needs root and 20 minutes
-	@$(PYTHON) -m headend.lab live --binary $(TARGET)/release/headend --out $(OUT)/live
+	@$(PYTHON) -m headend.lab live --binary $(TARGET)/release/headend --out $(OUT)/live $(if $(PAGE),--page $(PAGE))
 	@echo "Open file://$(CURDIR)/$(OUT)/live/index.html"
 
 .PHONY: lab-fast
 lab-fast: native ## FAST in the kernel, judged, in real time: needs root, what `headend cc` needs, and 20 minutes
-	@$(PYTHON) -m headend.lab fast --binary $(TARGET)/release/headend --out $(OUT)/lab-fast
+	@$(PYTHON) -m headend.lab fast --binary $(TARGET)/release/headend --out $(OUT)/lab-fast $(if $(PAGE),--page $(PAGE))
 	@echo "Open file://$(CURDIR)/$(OUT)/lab-fast/index.html"
 
 .PHONY: docs

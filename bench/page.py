@@ -1,17 +1,25 @@
-"""Parts of a page of the docs that a command writes, between two comments that name them."""
+"""Parts of a page of the docs that a command writes: `headend.report.marked`, without the package around it.
+
+COMMAND | python3 bench/page.py PAGE NAME
+"""
 
 from __future__ import annotations
 
-import re
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python" / "headend" / "report"))
+
+import marked
 
 
 def write(page: Path, name: str, text: str) -> None:
     """Puts `text` where the page has the part `name`."""
-    begin, end = f"<!-- {name}: written by the command above -->", f"<!-- end of {name} -->"
-    before = page.read_text()
-    pattern = re.compile(f"{re.escape(begin)}\n.*?{re.escape(end)}", re.DOTALL)
-    after, found = pattern.subn(lambda _: f"{begin}\n{text.strip()}\n{end}", before)
-    if found != 1:
-        raise SystemExit(f"{page}: expected {begin} and {end} once, found them {found} times")
-    page.write_text(after)
+    try:
+        marked.write(page, name, text)
+    except marked.MarkedError as error:
+        raise SystemExit(str(error)) from error
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), sys.argv[2], sys.stdin.read())

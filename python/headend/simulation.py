@@ -28,8 +28,8 @@ def run(
 
     Args:
         scenario: A path, TOML text (anything with a line break in it), or the same as a dict.
-        set: Fields to change, by path: `{"links.cable.down.loss": "1%"}`. A probability of 1 is refused here and in `sweep`,
-            as an integer and as a float: it is "1%" or "100%".
+        set: Fields to change, by path: `{"links.cable.down.loss": "1%"}`. A probability of 1 is refused here and in
+            `sweep`, as an integer and as a float: it is "1%" or "100%".
         sweep: Fields to vary, by path; in place of the scenario's own axis of that path, or beside the others.
         runs: Runs of every point, instead of the scenario's.
         seed: Seed of the first run, instead of the scenario's.

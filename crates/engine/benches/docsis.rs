@@ -29,7 +29,7 @@ fn seconds(seconds: u64) -> Time {
 
 fn main() -> ExitCode {
     let mut worst = 0.0_f64;
-    println!("Modems that always have something to send, 600 s; seed {SEED}");
+    println!("Modems that always have something to send, 600 s; seed {SEED}\n");
     println!("| modems | opportunities a MAP | back-off range | heard | theory | lost requests | theory | off |");
     println!("|---|---|---|---|---|---|---|---|");
     for (opportunities, backoff_start, backoff_end) in [(1, 4, 10), (8, 6, 10), (8, 8, 8)] {
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
                 worst.max(row(&format!("{modems} | {opportunities} | {backoff_start}-{backoff_end}"), found, theory));
         }
     }
-    println!("\nPackets that come at random to 500 modems, 1200 s; seed {SEED}");
+    println!("\nPackets that come at random to 500 modems, 1200 s; seed {SEED}\n");
     println!(
         "| packets an opportunity | opportunities a MAP | back-off range | heard | theory | lost requests | theory | off |"
     );
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
     println!("\nFurthest from theory: {:.1}%", 100.0 * worst);
 
-    println!("\n500 modems, 60 s of a loaded upstream");
+    println!("\n500 modems, 60 s of a loaded upstream\n");
     println!("| back-off range | packets | delivered | requests heard | collisions | bursts | CPU seconds |");
     println!("|---|---|---|---|---|---|---|");
     // The second range is too small for so many: hardly a request is heard, and collisions are work.

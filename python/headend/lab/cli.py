@@ -18,12 +18,14 @@ import typer
 import headend
 from headend import _native
 from headend.lab import fast as fast_study
-from headend.lab import live, page
+from headend.lab import live
+from headend.lab import page as grid
 from headend.lab.comparison import Comparison, ComparisonError
+from headend.papers import tables
 from headend.papers.claim import MeasurementError
 from headend.papers.model import StudyResult
 from headend.papers.study import machine
-from headend.report import FolderError, render
+from headend.report import FolderError, marked, render
 
 app = typer.Typer(
     add_completion=False,
@@ -36,6 +38,9 @@ KEPT = "comparisons"
 """Within the report's folder: what was measured, a file for each scenario file."""
 
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the report.")]
+PageOption = Annotated[
+    Path | None, typer.Option("--page", metavar="FILE", help="A page of the docs whose tables are to be this run's.")
+]
 
 
 @app.command()
@@ -45,6 +50,7 @@ def run(
     binary: Annotated[Path, typer.Option(help="The headend command.")] = Path("target/release/headend"),
     together: Annotated[int, typer.Option(min=1, help="Runs of a point at a time.")] = 4,
     resume: Annotated[bool, typer.Option("--resume", help="Leave out the files that have been measured.")] = False,
+    page: PageOption = None,
 ) -> None:
     """Compare every scenario file and write the report. Takes root."""
     taking = _Taking(out, ["run", *map(str, files)])
@@ -53,7 +59,7 @@ def run(
         for file in files
     }
     taking.measure(kept, resume=resume)
-    _draw(out, list(kept), **taking.facts())
+    _draw(out, list(kept), page, **taking.facts())
 
 
 @app.command("live")
@@ -64,6 +70,7 @@ def live_(
     together: Annotated[int, typer.Option(min=1, help="Runs of a point at a time.")] = 3,
     runs: Annotated[int, typer.Option(min=2, help="Runs of every point.")] = 6,
     resume: Annotated[bool, typer.Option("--resume", help="Leave out the curves that have been measured.")] = False,
+    page: PageOption = None,
 ) -> None:
     """The proxies paper's experiment between real hosts and in the simulator, with its report. Takes root."""
     taking = _Taking(out, ["live"])
@@ -79,7 +86,8 @@ def live_(
     with _failures():
         linux, runs, late = live.read(kept)
         measured = live.Live(linux, live.simulate(file, runs), runs, late, seed=1)
-        _show(live.study(measured, **taking.facts()), out)
+        study = live.study(measured, **taking.facts())
+        _show(study, out, page, study.figures[1].text)
 
 
 @app.command()
@@ -89,6 +97,7 @@ def fast(
     scenarios: Annotated[Path, typer.Option(help="Folder of the scenario files fast-*.toml.")] = Path("scenarios/lab"),
     together: Annotated[int, typer.Option(min=1, help="Runs of a point at a time.")] = 4,
     resume: Annotated[bool, typer.Option("--resume", help="Leave out the files that have been measured.")] = False,
+    page: PageOption = None,
 ) -> None:
     """Judge FAST in the kernel: its queue, fairness, CUBIC and the simulator beside it. Takes root and 20 minutes."""
     taking = _Taking(out, ["fast"])
@@ -104,11 +113,14 @@ def fast(
     with _failures():
         measured = {name: fast_study.Measured.load(kept[name]) for name in fast_study.MEASURED}
         compared = [Comparison.load(kept[name]) for name in fast_study.COMPARED]
-        _show(fast_study.study(measured, compared, **taking.facts()), out)
+        study = fast_study.study(measured, compared, **taking.facts())
+        _show(study, out, page, tables.lines(study.figures[4]), study.figures[5].text)
 
 
 @app.command()
-def report(out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of an earlier report.")]) -> None:
+def report(
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of an earlier report.")], page: PageOption = None
+) -> None:
     """Draw the page again from what was measured."""
     try:
         earlier = json.loads((out / "study.json").read_text(encoding="utf-8"))
@@ -116,7 +128,7 @@ def report(out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of an
         elapsed_s = float(earlier["elapsed_s"])
     except (OSError, ValueError, KeyError) as error:
         _wrong(f"{out}: no report of a lab: {error}")
-    _draw(out, sorted((out / KEPT).glob("*.json")), **facts, **_here(), elapsed_s=elapsed_s)
+    _draw(out, sorted((out / KEPT).glob("*.json")), page, **facts, **_here(), elapsed_s=elapsed_s)
 
 
 class _Taking:
@@ -152,17 +164,19 @@ def _here() -> dict[str, str]:
     return {"machine": machine(), "version": f"headend {_native.__version__} ({_native.__commit__})"}
 
 
-def _draw(out: Path, kept: list[Path], **facts: Any) -> None:
+def _draw(out: Path, kept: list[Path], page: Path | None, **facts: Any) -> None:
     """The page of the grid."""
     if not kept:
         _wrong(f"{out / KEPT}: nothing was measured there")
     with _failures():
-        _show(page.study([Comparison.load(path) for path in kept], **facts), out)
+        _show(grid.study([Comparison.load(path) for path in kept], **facts), out, page)
 
 
-def _show(study: StudyResult, out: Path) -> None:
-    """The page, the verdicts, and where the page is."""
+def _show(study: StudyResult, out: Path, page: Path | None, *more: str) -> None:
+    """The report, the verdicts, where the report is, and the part of a page of the docs that is this study's."""
     written = render(study, out)
+    if page is not None:
+        marked.write(page, study.id, "\n".join([tables.goals(study), *("\n" + table.strip() for table in more)]))
     for claim in study.claims():
         verdict = "met" if claim.verdict == "reproduced" else "missed"
         typer.echo(f"{claim.id}: {claim.measured}, goal {claim.published}: {verdict}")
@@ -182,6 +196,7 @@ def _failures() -> Iterator[None]:
         headend.SimulationError,
         OSError,
         FolderError,
+        marked.MarkedError,
     ) as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from error

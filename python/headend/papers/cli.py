@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import headend
-from headend.papers import reference
+from headend.papers import reference, tables
 from headend.papers import validate as ns2
 from headend.papers.claim import MeasurementError, interval, number
 from headend.papers.figure import Figure
@@ -29,7 +29,7 @@ from headend.papers.kept import Kept, KeptError
 from headend.papers.model import ClaimResult, FigureResult, StudyResult
 from headend.papers.runner import SEED, Runner
 from headend.papers.study import PAPERS, Paper, UnknownFigureError, choose, run_figures
-from headend.report import FolderError, render
+from headend.report import FolderError, marked, render
 
 app = typer.Typer(
     add_completion=False,
@@ -44,6 +44,9 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the first run.
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Worker threads; as many as cores unless given.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable results on standard output, and nothing else.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the report, written whole or not at all.")]
+PageOption = Annotated[
+    Path | None, typer.Option("--page", metavar="FILE", help="A page of the docs whose table is to be this run's.")
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Take up the finished runs that an interruption left.")]
 
 errors = Console(stderr=True, highlight=False)
@@ -80,6 +83,7 @@ def run(
     as_json: Json = False,
     out: Out = None,
     resume: Resume = False,
+    page: PageOption = None,
 ) -> None:
     """Run figures, measure their claims and judge them.
 
@@ -96,6 +100,8 @@ def run(
             show(study, Console(highlight=False))
         if out is not None:
             _write(study, out, runner)
+        if page is not None:
+            _mark(page, f"claims {paper.id}", tables.claims(study))
 
 
 @app.command()
@@ -117,19 +123,20 @@ def report(
 @app.command()
 def validate(
     paper: Annotated[str, typer.Argument(help="Which paper's reference curves.")] = "tuning",
-    tables: Annotated[list[str] | None, typer.Option("--table", help="Only this table, such as p1_fig04.")] = None,
+    only: Annotated[list[str] | None, typer.Option("--table", help="Only this table, such as p1_fig04.")] = None,
     quick: Quick = False,
     runs: Runs = None,
     seed: Seed = SEED,
     threads: Threads = None,
     worst: Annotated[int, typer.Option("--worst", min=0, help="How many of the points that differ to list.")] = 20,
     as_json: Json = False,
+    page: PageOption = None,
 ) -> None:
     """Rerun ns-2's curves with the same rules and compare point by point."""
     if paper not in ns2.PREFIX:
         _wrong(f"no reference curves for {paper!r}; there are some for {', '.join(ns2.PREFIX)}")
     known = reference.tables(ns2.PREFIX[paper])
-    for table in tables or ():
+    for table in only or ():
         if table not in known:
             _wrong(f"no table is called {table!r}; there are {', '.join(known)}")
     with _progress("reference rows", 0) as progress, _failures(None):
@@ -141,11 +148,13 @@ def validate(
             threads=threads,
             progress=progress,
         )
-        compared = ns2.validate(runner, figures=tables or ())
+        compared = ns2.validate(runner, figures=only or ())
     if as_json:
         print(json.dumps([dataclasses.asdict(c) for c in compared], indent=1, allow_nan=False))
     else:
         show_validation(compared, worst, Console(highlight=False))
+    if page is not None:
+        _mark(page, f"ns-2 {paper}", tables.ns2(compared, _command()))
 
 
 def main() -> None:
@@ -261,8 +270,16 @@ def _study(paper: Paper, figures: list[Figure[Any]], runner: Runner) -> StudyRes
         def done(figure: FigureResult) -> None:
             progress.figure(figure.id)
 
-        words = [word for word in sys.argv[1:] if word != "--resume"]
-        return run_figures(paper, figures, runner, " ".join(["python -m headend.papers", *words]), done)
+        return run_figures(paper, figures, runner, _command(), done)
+
+
+def _command() -> str:
+    """What was asked, without what only says where results go."""
+    words = [word for word in sys.argv[1:] if word != "--resume"]
+    if "--page" in words:
+        at = words.index("--page")
+        del words[at : at + 2]
+    return " ".join(["python -m headend.papers", *words])
 
 
 class _Progress:
@@ -334,6 +351,15 @@ def _write(study: StudyResult, out: Path, runner: Runner) -> None:
     if runner.kept is not None:
         runner.kept.remove()
     errors.print(f"wrote {escape(str(page))}", soft_wrap=True)
+
+
+def _mark(page: Path, name: str, text: str) -> None:
+    try:
+        marked.write(page, name, text)
+    except (marked.MarkedError, OSError) as error:
+        errors.print(f"error: {escape(str(error))}")
+        raise typer.Exit(1) from error
+    errors.print(f"wrote {escape(name)} into {escape(str(page))}", soft_wrap=True)
 
 
 def _wrong(message: str) -> NoReturn:

@@ -122,7 +122,7 @@ def test_a_grid_is_run_file_by_file_kept_and_drawn_again(tmp_path):
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     assert log.read_text().splitlines() == [
-        f"compare {name}.toml --together 4 --format json" for name in ("one", "two")
+        f"compare {name}.toml --together 4 --accept-late --format json" for name in ("one", "two")
     ]
     page_before = (out / "index.html").read_text()
     again = CliRunner().invoke(app, ["report", str(out)])
