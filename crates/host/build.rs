@@ -4,7 +4,7 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// Of `bpf/NAME.bpf.c`.
+/// The programs `bpf/NAME.bpf.c`.
 const PROGRAMS: [&str; 3] = ["fast", "fast_connections", "fast_vectors"];
 
 fn main() {

@@ -305,17 +305,53 @@ fn set(name: Option<&str>, changes: &[String]) -> Result<(), Failure> {
 }
 
 fn remove(name: Option<&str>) -> Result<(), Failure> {
-    let Installed { name, default_before, .. } = the_one(name)?;
-    let everywhere = look_inside(true, &[&name])?;
-    let kernel_has = |wanted: &str| socket::kernel_names().iter().any(|known| known == wanted);
-    let successor = default_before.filter(|before| *before != name && kernel_has(before));
-    let successor = successor.unwrap_or_else(|| if kernel_has("cubic") { "cubic" } else { "reno" }.to_owned());
+    let installed = fast::installed().map_err(failure)?;
+    match name.filter(|name| installed.iter().all(|one| one.name != *name)) {
+        Some(name) => remove_what_is_left(name),
+        None => remove_installed(the_one(name)?),
+    }
+}
+
+/// Takes back a name that is not installed and is the default of namespaces nevertheless: what held it in the kernel has gone,
+/// and a default stays with its namespace.
+fn remove_what_is_left(name: &str) -> Result<(), Failure> {
+    let has_left = |inside: &Inside| inside.default == name;
+    if socket::kernel_names().iter().any(|known| known == name) || !look_inside(true, &[])?.iter().any(has_left) {
+        return the_one(Some(name)).map(drop);
+    }
+    let said = release(name, None)?;
+    printing::print(|out| {
+        writeln!(out, "{name} was not installed any more")?;
+        said.iter().try_for_each(|line| writeln!(out, "{line}"))
+    })
+}
+
+fn remove_installed(Installed { name, default_before, .. }: Installed) -> Result<(), Failure> {
+    let said = release(&name, default_before)?;
+    fast::remove(&name).map_err(failure)?;
+    printing::print(|out| {
+        writeln!(out, "removed {name}")?;
+        said.iter().try_for_each(|line| writeln!(out, "{line}"))
+    })
+}
+
+/// Gives every namespace that has `name` for its default another one, and says so; and which sockets keep it.
+fn release(name: &str, default_before: Option<String>) -> Result<Vec<String>, Failure> {
+    let everywhere = look_inside(true, &[name])?;
+    // Only the machine's first namespace takes for its default what ordinary users may not choose; all take Reno.
+    let successors = default_before.into_iter().filter(|before| before != name);
+    let successors: Vec<String> = successors.chain(["cubic".to_owned(), "reno".to_owned()]).collect();
+    let take_over = || {
+        let (last, others) = successors.split_last().expect("Reno is the last");
+        let taken = others.iter().find(|one| KernelSetting::new(DEFAULT_SETTING, one).apply().is_ok());
+        taken.map_or_else(|| KernelSetting::new(DEFAULT_SETTING, last).apply().map(|()| last), Ok)
+    };
     let mut said = Vec::new();
     for Inside { namespace, connections, default } in &everywhere {
         let place = place(namespace.name());
         // It would hold what is removed, and go on giving it to new connections.
         if *default == name {
-            namespace.run(|| KernelSetting::new(DEFAULT_SETTING, &successor).apply())??;
+            let successor = namespace.run(take_over)??;
             said.push(format!("network namespace {place}: the default is {successor} again"));
         }
         let own = connections.iter().filter(|connection| connection.name == name);
@@ -327,11 +363,7 @@ fn remove(name: Option<&str>) -> Result<(), Failure> {
             }
         }
     }
-    fast::remove(&name).map_err(failure)?;
-    printing::print(|out| {
-        writeln!(out, "removed {name}")?;
-        said.iter().try_for_each(|line| writeln!(out, "{line}"))
-    })
+    Ok(said)
 }
 
 /// The instance that is installed under `name`, or the only one that is.

@@ -215,6 +215,45 @@ fn a_default_is_given_back_when_it_is_removed_and_others_may_have_it_too() {
 }
 
 #[test]
+fn under_ip_netns_exec_it_is_installed_for_everybody() {
+    if !can_install() {
+        return;
+    }
+    let name = Name::new("x");
+    let space = format!("headend-test-{}-exec", std::process::id());
+    let _namespace = Namespace::create(&space).expect("root may make a namespace");
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &space, env!("CARGO_BIN_EXE_headend"), "cc", "install", "fast", "--default"]);
+    let output = command.args(["--name", &name.0]).output().expect("ip is there");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(socket::kernel_names().contains(&name.0), "it stays beyond the process that installed it");
+    assert!(said(&["list"]).contains(&name.0), "and is listed outside");
+    let removed = said(&["remove", &name.0]);
+    assert!(removed.contains("the default is") && removed.contains("again"), "{removed}");
+    assert!(!socket::kernel_names().contains(&name.0));
+    netns::remove(&space).expect("a namespace of this test can be removed");
+}
+
+#[test]
+fn a_default_whose_controller_has_gone_can_be_taken_back() {
+    if !can_install() {
+        return;
+    }
+    let name = Name::new("g");
+    inside("gone", || {
+        let held = fast::Instance::load(&name.0, fast::Parameters::DEFAULT).expect("root may");
+        sysctl::KernelSetting::new(fast::DEFAULT_SETTING, &name.0).apply().expect("it is there");
+        // As when the /sys of the process that installed it goes with it.
+        drop(held);
+        assert_eq!(sysctl::read(fast::DEFAULT_SETTING).expect("a default"), name.0);
+        let removed = said(&["remove", &name.0]);
+        assert!(removed.contains("was not installed any more"), "{removed}");
+        assert_ne!(sysctl::read(fast::DEFAULT_SETTING).expect("a default"), name.0);
+        assert!(refused(&["remove", &name.0]).contains(&name.0), "twice is a mistake");
+    });
+}
+
+#[test]
 fn a_route_can_name_it() {
     if !can_install() {
         return;

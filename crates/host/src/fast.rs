@@ -136,9 +136,16 @@ impl Instance {
         &self.name
     }
 
-    /// Lets it stay beyond this process. `default_before` is kept with it.
+    /// Lets it stay beyond this process, and makes sure that it does. `default_before` is kept with it.
     pub fn keep(self, default_before: Option<&str>) -> Result<(), Error> {
-        self.loaded.keep(&self.name, default_before)
+        let Instance { name, loaded } = self;
+        loaded.keep(&name, default_before)?;
+        if kernel::installed()?.iter().any(|there| there.name == name) {
+            return Ok(());
+        }
+        let text =
+            "it was pinned, and is not found; is the BPF file system at /sys/fs/bpf another one for each process?";
+        Err(Error::new(format!("keep {name}"), IoError::other(text)))
     }
 }
 

@@ -10,6 +10,8 @@ pub mod device;
 mod error;
 pub mod fast;
 pub mod handover;
+#[cfg(feature = "bpf")]
+mod mount_namespace;
 mod netlink;
 pub mod netns;
 pub mod packet;

@@ -71,7 +71,7 @@ pub trait Outside {
 pub struct Received {
     /// Its length, frame included.
     pub len: usize,
-    /// How long it had been waiting to be read, from a device that says so.
+    /// The time for which it had been waiting to be read, from a device that says so.
     pub waited: Option<Duration>,
 }
 

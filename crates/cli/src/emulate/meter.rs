@@ -63,7 +63,7 @@ impl Meter {
         Meter { format, late, before: vec![Counts::default(); names.len()], names, before_at: Time::ZERO, last: None }
     }
 
-    /// Whether the machine has kept up, as far as was noted.
+    /// True if the machine has kept up, as far as was noted.
     pub(super) fn kept_up(&self) -> bool {
         self.last.as_ref().is_none_or(|sample| sample.report.strain.is_none())
     }

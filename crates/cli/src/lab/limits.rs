@@ -1,4 +1,4 @@
-//! What a lab cannot run of what can be simulated. Every point of a sweep is looked at before the first runs.
+//! Refusals of what can be simulated and a lab cannot run. Every point of a sweep is looked at before the first runs.
 
 use headend_scenario::{FlowKind, Point, Scenario};
 

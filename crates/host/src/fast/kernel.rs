@@ -14,6 +14,7 @@ use libbpf_rs::{
 
 use super::{FastConnection, Installed, Parameters};
 use crate::error::{During, Error};
+use crate::mount_namespace;
 
 pub(super) const IS_BUILT: bool = true;
 
@@ -100,15 +101,17 @@ impl Loaded {
 
     pub(super) fn keep(mut self, name: &str, default_before: Option<&str>) -> Result<(), Error> {
         let what = || format!("keep {name}");
-        mount().during(what)?;
-        let folder = Path::new(FOLDER).join(name);
-        fs::create_dir_all(&folder).during(|| folder.display().to_string())?;
-        let pinned = self.pin(&folder, default_before.unwrap_or_default());
-        if pinned.is_err() {
-            // What was pinned goes again, and this value takes the controller with it.
-            let _ = unpin(&folder);
-        }
-        pinned.during(what)
+        outside(what, move || {
+            mount().during(what)?;
+            let folder = Path::new(FOLDER).join(name);
+            fs::create_dir_all(&folder).during(|| folder.display().to_string())?;
+            let pinned = self.pin(&folder, default_before.unwrap_or_default());
+            if pinned.is_err() {
+                // What was pinned goes again, and this value takes the controller with it.
+                let _ = unpin(&folder);
+            }
+            pinned.during(what)
+        })
     }
 
     fn pin(&mut self, folder: &Path, default_before: &str) -> io::Result<()> {
@@ -126,7 +129,16 @@ impl Loaded {
     }
 }
 
+/// Does what pins are made, found or removed by where they outlive this process and others see them.
+fn outside<T: Send>(what: impl FnOnce() -> String, work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    mount_namespace::run_outside(work).during(what)?
+}
+
 pub(super) fn installed() -> Result<Vec<Installed>, Error> {
+    outside(|| FOLDER.to_owned(), installed_here)
+}
+
+fn installed_here() -> Result<Vec<Installed>, Error> {
     let entries = match fs::read_dir(FOLDER) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.during(|| FOLDER)?,
@@ -143,11 +155,18 @@ pub(super) fn installed() -> Result<Vec<Installed>, Error> {
 }
 
 pub(super) fn set(name: &str, parameters: Parameters) -> Result<(), Error> {
-    let default_before = read(name)?.default_before.unwrap_or_default();
-    write(&settings(name)?, parameters, &default_before).during(|| format!("set {name}"))
+    let what = || format!("set {name}");
+    outside(what, || {
+        let default_before = read(name)?.default_before.unwrap_or_default();
+        write(&settings(name)?, parameters, &default_before).during(what)
+    })
 }
 
 pub(super) fn remove(name: &str) -> Result<(), Error> {
+    outside(|| format!("remove {name}"), || remove_here(name))
+}
+
+fn remove_here(name: &str) -> Result<(), Error> {
     let what = || format!("remove {name}");
     let folder = folder(name)?;
     if let Ok(map) = MapHandle::from_pinned_path(folder.join(MAP)) {

@@ -43,7 +43,7 @@ pub trait Table: Default + 'static {
 
 /// The type of a field.
 pub trait FieldValue: Sized {
-    /// What a file must have, in words.
+    /// The values that a file may have, in words.
     fn expected() -> String;
 
     /// The value that is written, if it can be one.

@@ -16,7 +16,7 @@ pub(super) struct Buffers {
 struct Buffer {
     bytes: Box<[u8]>,
     len: usize,
-    /// How long the packet had waited before it was read.
+    /// The time for which the packet had waited before it was read.
     unread: Duration,
     is_held: bool,
 }

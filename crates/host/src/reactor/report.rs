@@ -96,7 +96,7 @@ pub struct Report {
     pub ports: Vec<PortCounts>,
     /// Wake-ups for a deadline, in this interval.
     pub wakeups: Lateness,
-    /// How much longer packets took than the engine asks for, in this interval: the time before they were read, late
+    /// The time that packets took beyond what the engine asks for, in this interval: the time before they were read, late
     /// wake-ups, and what else took time.
     pub deliveries: Lateness,
     /// Wake-ups since the start.
