@@ -1,6 +1,9 @@
 //! Interfaces of the machine as they are, by packet sockets (packet(7)): each frame that came in is taken whole, with the
 //! time at which the kernel saw it, and each `write` sends one.
 
+mod offload;
+
+use std::collections::VecDeque;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -12,6 +15,8 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::device::Device;
 use crate::error::{During, Error};
 use crate::netlink::Netlink;
+
+use offload::Offload;
 
 /// Bytes of a frame before the packet: two addresses and a type (IEEE 802.3).
 pub const HEADER_BYTES: usize = 14;
@@ -27,6 +32,10 @@ pub struct Interface {
     device: Device,
     /// The kernel forgets what it has told.
     dropped: u64,
+    /// Packets of a large segment that have not been taken, and how long the segment had waited.
+    cut: VecDeque<(Vec<u8>, Option<Duration>)>,
+    /// Room for the part of a large segment that a buffer has no room for.
+    spill: Vec<u8>,
 }
 
 impl Interface {
@@ -37,7 +46,8 @@ impl Interface {
             return Err(Error::new(format!("interface {name}"), io::Error::from(io::ErrorKind::NetworkDown)));
         }
         let socket = open(&device).during(|| format!("open interface {name}"))?;
-        Ok(Interface { socket, device, dropped: 0 })
+        let spill = vec![0; offload::FRAME_BYTES_MAX];
+        Ok(Interface { socket, device, dropped: 0, cut: VecDeque::new(), spill })
     }
 
     /// The interface, as it was when it was opened.
@@ -80,20 +90,61 @@ impl Interface {
 }
 
 impl Interface {
-    /// Takes a frame that came in; its length, and how long ago it came, as the kernel has noted it.
+    /// Takes a frame that came in; its length, and how long ago it came, as the kernel has noted it. A checksum that was left
+    /// open is completed, and of a large segment the packets are taken one by one.
     ///
     /// # Errors
     /// That of recvmsg(2); `WouldBlock` if there is no frame now.
-    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
-        let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
+        loop {
+            if let Some((packet, waited)) = self.cut.pop_front() {
+                let len = packet.len().min(buffer.len());
+                buffer[..len].copy_from_slice(&packet[..len]);
+                return Ok((len, waited));
+            }
+            let (offload, len, waited) = match self.receive_whole(buffer) {
+                // A segment of a kind that the kernel has no header for; it has been thrown away.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => continue,
+                received => received?,
+            };
+            let (here, spilled) = (len.min(buffer.len()), len.saturating_sub(buffer.len()));
+            if !offload.is_large() {
+                offload.complete(&mut buffer[..here]);
+                return Ok((here, waited));
+            }
+            let frame = [&buffer[..here], &self.spill[..spilled]].concat();
+            self.cut.extend(offload.cut(&frame).into_iter().map(|packet| (packet, waited)));
+        }
+    }
+
+    /// True if there are packets that no wait tells of.
+    pub fn has_more(&self) -> bool {
+        !self.cut.is_empty()
+    }
+
+    /// Sends a frame.
+    ///
+    /// # Errors
+    /// That of writev(2).
+    pub fn send(&self, frame: &[u8]) -> rustix::io::Result<()> {
+        let nothing_left_to_do = [0; offload::HEADER_BYTES];
+        rustix::io::writev(&self.socket, &[io::IoSlice::new(&nothing_left_to_do), io::IoSlice::new(frame)]).map(drop)
+    }
+
+    /// Takes a frame as it came: what is left to do on it, its length, of which `buffer` has the beginning and `spill` the rest,
+    /// and how long it had waited.
+    fn receive_whole(&mut self, buffer: &mut [u8]) -> io::Result<(Offload, usize, Option<Duration>)> {
+        let mut header = [0_u8; offload::HEADER_BYTES];
+        let part = |bytes: &mut [u8]| libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        let mut parts = [part(&mut header), part(buffer), part(&mut self.spill)];
         let mut control = [0_u64; CONTROL_WORDS];
         // SAFETY: all zeros are a value of this structure of integers and pointers.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
+        message.msg_iov = parts.as_mut_ptr();
+        message.msg_iovlen = parts.len() as _;
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control);
-        // SAFETY: the kernel writes no more than the lengths given to `buffer` and `control`, which outlive the call.
+        // SAFETY: the kernel writes no more than the lengths given to the parts and `control`, which outlive the call.
         let len = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, 0) };
         let Ok(len) = usize::try_from(len) else { return Err(io::Error::last_os_error()) };
         // SAFETY: `message` was filled by the kernel, and what it points to is still here.
@@ -109,7 +160,8 @@ impl Interface {
             // Negative if the clock was set meanwhile.
             Duration::from_nanos(u64::try_from(waited).unwrap_or(0))
         });
-        Ok((len, waited))
+        let len = len.saturating_sub(offload::HEADER_BYTES);
+        Ok((Offload::read(&header), len, waited))
     }
 }
 
@@ -131,6 +183,8 @@ fn open(device: &Device) -> io::Result<OwnedFd> {
     set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)?;
     set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &BUFFER_BYTES)?;
     set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
+    // Before each frame comes, and goes, what is left to do on it.
+    set(&socket, libc::SOL_PACKET, PACKET_VNET_HDR, &1_i32)?;
     // SAFETY: all zeros are a value of this structure of integers and arrays.
     let mut membership: libc::packet_mreq = unsafe { mem::zeroed() };
     membership.mr_ifindex = index;
@@ -151,6 +205,7 @@ fn open(device: &Device) -> io::Result<OwnedFd> {
 
 /// Linux `include/uapi/linux/if_packet.h`.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+const PACKET_VNET_HDR: libc::c_int = 15;
 
 fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
     let len = size_of_val(value) as libc::socklen_t;

@@ -2,7 +2,8 @@
 //! say so where they are skipped.
 #![cfg(target_os = "linux")]
 
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 use std::process::Command;
@@ -16,6 +17,7 @@ use headend_host::Error;
 use headend_host::netns::{self, Namespace};
 use headend_host::packet::{HEADER_BYTES, Interface};
 use headend_host::reactor::{Attachment, Destination, Devices, Limits, Outside, Reactor, Report, Stop};
+use headend_host::socket::Info;
 
 /// A namespace of this test process, which goes when the test ends, however it ends.
 struct Made(Namespace);
@@ -112,6 +114,48 @@ fn frames_cross_between_interfaces_and_links_count_the_packets_in_them() {
     let counts = report.ports[1];
     assert!(counts.left_bytes >= 1_028 && counts.left_bytes < 1_028 + 60 * counts.left, "{counts:?}");
     assert_eq!(report.strain.dropped, 0, "{report:?}");
+}
+
+#[test]
+fn tcp_crosses_a_veth_that_leaves_checksums_and_cutting_to_others() {
+    if !is_possible() {
+        return;
+    }
+    let (a, middle, b) = (Made::new("tcp-a"), Made::new("tcp-m"), Made::new("tcp-b"));
+    wire(&middle, [&a, &b]);
+    let interface = |name: &str| middle.0.run(|| Interface::open(name)).and_then(|opened| opened).expect("it is up");
+    let gates = vec![Some(interface("left")), Some(interface("right"))];
+    let stop = Stop::new().expect("an eventfd can be had");
+    let stopper = stop.clone();
+    let reactor = thread::spawn(move || {
+        let mut cable = Cable::new(CableConfig { delay: Duration::from_millis(1), ..CableConfig::papers() });
+        cable.links_mut().into_iter().for_each(|link| link.record_discards());
+        let attachment = |node, to| Some(Attachment { node, to: Destination::Always(to) });
+        let limits = Limits::new(1_500 + HEADER_BYTES as u32, Duration::ZERO);
+        let mut reactor = Reactor::new(cable, vec![attachment(0, 1), attachment(1, 0)], limits);
+        let mut devices = Devices::new(gates, stopper);
+        reactor.run(&mut devices, Duration::from_millis(100), &mut |_, _| ControlFlow::Continue(()))
+    });
+    let listener = b.0.run(|| TcpListener::bind("10.123.1.2:80")).expect("it is there").expect("its own address");
+    let to: SocketAddr = "10.123.1.2:80".parse().expect("an address");
+    let connected = a.0.run(|| TcpStream::connect_timeout(&to, Wall::from_secs(20))).expect("it is there");
+    let mut client = connected.expect("it is answered");
+    let (mut server, _) = listener.accept().expect("it has connected");
+    server.set_read_timeout(Some(Wall::from_secs(20))).expect("a time-out is allowed");
+    let sent: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let writer = {
+        let sent = sent.clone();
+        thread::spawn(move || client.write_all(&sent).map(|()| client))
+    };
+    let mut came = vec![0; sent.len()];
+    server.read_exact(&mut came).expect("all of it arrives");
+    assert!(came == sent, "each byte in its place");
+    let client = writer.join().expect("it does not panic").expect("it is taken");
+    // Cut as they should be: the path lost none of them for its length.
+    let info = Info::of(&client).expect("the kernel tells");
+    assert!(info.retransmits < 1_000, "3 MB are 2,000 segments: {info:?}");
+    stop.stop();
+    reactor.join().expect("it does not panic").expect("it does not fail");
 }
 
 #[test]

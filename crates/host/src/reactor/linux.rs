@@ -62,7 +62,7 @@ impl Gate {
     }
 
     /// Takes a packet that has come.
-    fn receive(&self, buffer: &mut [u8]) -> Result<Received, Errno> {
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, Errno> {
         match self {
             Gate::Tun(tun) => Ok(Received { len: rustix::io::read(tun, buffer)?, waited: None }),
             Gate::Interface(interface) => {
@@ -70,6 +70,19 @@ impl Gate {
                 let (len, waited) = received.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
                 Ok(Received { len, waited })
             }
+        }
+    }
+
+    /// True if there are packets that no wait tells of.
+    fn has_more(&self) -> bool {
+        matches!(self, Gate::Interface(interface) if interface.has_more())
+    }
+
+    /// Sends a packet.
+    fn send(&self, packet: &[u8]) -> Result<(), Errno> {
+        match self {
+            Gate::Tun(tun) => rustix::io::write(tun, packet).map(drop),
+            Gate::Interface(interface) => interface.send(packet),
         }
     }
 
@@ -148,6 +161,8 @@ impl Devices {
     /// Looks for packets and the stop, for so long; how many descriptors have something.
     fn look(&mut self, used: usize, timeout: Option<Duration>) -> Result<usize, Error> {
         self.waits.iter_mut().for_each(|wait| wait.revents = 0);
+        let has_more = used > 1 && self.gates.iter().flatten().any(Gate::has_more);
+        let timeout = if has_more { Some(Duration::ZERO) } else { timeout };
         let timeout = timeout.map(|timeout| libc::timespec {
             tv_sec: (timeout.as_nanos() / 1_000_000_000) as _,
             tv_nsec: (timeout.as_nanos() % 1_000_000_000) as _,
@@ -157,6 +172,13 @@ impl Devices {
         // none. The descriptors are open: this structure has the devices and a share of `stop`.
         let ready = unsafe { libc::ppoll(self.waits.as_mut_ptr(), used as libc::nfds_t, timeout, ptr::null()) };
         match usize::try_from(ready) {
+            Ok(ready) if has_more => {
+                let more = self.gates.iter().map(|gate| gate.as_ref().is_some_and(Gate::has_more));
+                for (wait, _) in self.waits[1..].iter_mut().zip(more).filter(|(_, more)| *more) {
+                    wait.revents |= libc::POLLIN;
+                }
+                Ok(ready + 1)
+            }
             Ok(ready) => Ok(ready),
             Err(_) => match io::Error::last_os_error() {
                 // A signal, which the program handles elsewhere; nothing is known of any device.
@@ -218,7 +240,8 @@ impl Outside for Devices {
         if self.waits[index].revents == 0 {
             return Ok(None);
         }
-        match self.gate(port).receive(buffer) {
+        let gate = self.gates[usize::from(port.0)].as_mut().expect("a reactor uses only ports with devices");
+        match gate.receive(buffer) {
             Ok(received) => Ok(Some(received)),
             Err(Errno::AGAIN) => {
                 self.waits[index].revents = 0;
@@ -238,8 +261,8 @@ impl Outside for Devices {
     }
 
     fn write(&mut self, port: Port, packet: &[u8]) -> Result<bool, Error> {
-        match rustix::io::write(self.gate(port), packet) {
-            Ok(_) => Ok(true),
+        match self.gate(port).send(packet) {
+            Ok(()) => Ok(true),
             // The interface is down or has no room, or the packet is too long for it: to the packet it is all the same.
             Err(
                 Errno::IO
