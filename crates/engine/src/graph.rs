@@ -21,7 +21,7 @@ pub struct Graph<N> {
     polled: usize,
     is_touched: Vec<bool>,
     outside: u16,
-    /// Where each outside port leads in.
+    /// The node and port that each outside port leads to.
     inward: Vec<(u32, Port)>,
     /// Packets that came in from outside to a node that only redirects, and leave again at once.
     leaving: VecDeque<(Port, Packet)>,
@@ -128,8 +128,8 @@ impl<N: Node> Graph<N> {
         self.nodes
     }
 
-    /// Where a packet arrives that leaves `node` at `port`, the nodes that only redirect it passed; or the port at which
-    /// it leaves the graph.
+    /// The node and port at which a packet arrives that leaves `node` at `port`, the nodes that only redirect it passed;
+    /// or the port at which it leaves the graph.
     fn destination(&self, node: usize, port: Port, packet: &Packet) -> Result<(u32, Port), Port> {
         let (mut node, mut port) = (node, port);
         loop {

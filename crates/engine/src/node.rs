@@ -7,7 +7,7 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port(pub u16);
 
-/// What a node wants next.
+/// The answer of a node to a poll: a packet that leaves, or how long to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// This packet leaves through this port now.
@@ -28,14 +28,14 @@ pub trait Node {
     /// Says what leaves now, or how long to wait. To be called until it returns [`Step::Wait`].
     fn poll(&mut self, now: Time) -> Step;
 
-    /// After a `receive` or a `Send`, for a node that knows without a poll that nothing leaves before a time later than
-    /// now: that time. Most packets that a link takes change nothing about its next delivery.
+    /// The time before which nothing leaves, later than now, of a node that knows it without a poll; asked after a
+    /// `receive` or a `Send`. Most packets that a link takes change nothing about its next delivery.
     fn quiet_until(&self, _now: Time) -> Option<Time> {
         None
     }
 
-    /// For a node that only redirects and keeps nothing: the port through which a packet that arrives at `port` leaves
-    /// at once. Such a node never sees the packet otherwise.
+    /// The port through which a packet that arrives at `port` leaves at once, of a node that only redirects and keeps
+    /// nothing. Such a node never sees the packet otherwise.
     fn through(&self, _port: Port, _packet: &Packet) -> Option<Port> {
         None
     }

@@ -1,4 +1,4 @@
-//! What travels: headers and sizes, never payload.
+//! Packets as the engine has them: headers and sizes, never payload.
 
 use crate::codec::ipv4::Ipv4Header;
 use crate::codec::udp::UdpHeader;
@@ -23,15 +23,15 @@ pub struct Endpoint {
 pub struct Packet {
     /// Unique among the packets of its source node; the ticket for bytes that somebody else holds.
     pub id: u64,
-    /// Where it came from.
+    /// The end that it came from.
     pub src: Endpoint,
-    /// Where it is going.
+    /// The end that it is going to.
     pub dst: Endpoint,
     /// Bytes on the wire, all headers included: what a link serves and a queue counts.
     pub len: u32,
-    /// What a router that knows of circuits takes it for.
+    /// Its mark, for routers that know of circuits.
     pub class: Class,
-    /// What it is.
+    /// The thing inside.
     pub body: Body,
 }
 
@@ -48,7 +48,7 @@ pub enum Class {
     User,
 }
 
-/// What a packet carries, as far as the engine understands it.
+/// The inside of a packet, as far as the engine understands it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// A TCP segment of the engine's own.

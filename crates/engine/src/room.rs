@@ -1,4 +1,4 @@
-//! How much room queues take.
+//! Room for the items of queues, grown sparingly.
 
 use std::collections::VecDeque;
 

@@ -16,7 +16,7 @@ pub struct Rate(u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(u64);
 
-/// How much may wait.
+/// A limit to what may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
     /// Whatever comes.
@@ -54,7 +54,7 @@ impl Rate {
         self.0
     }
 
-    /// How long `len` takes at this rate, rounded up to a nanosecond. Panics if the rate is zero.
+    /// The time that `len` takes at this rate, rounded up to a nanosecond. Panics if the rate is zero.
     pub const fn time_for(self, len: Bytes) -> Duration {
         const NANOS_PER_BYTE: u64 = 8 * 1_000_000_000;
         match len.0.checked_mul(NANOS_PER_BYTE) {

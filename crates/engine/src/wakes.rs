@@ -1,4 +1,4 @@
-//! When each of a fixed set of members wants to be polled.
+//! The times at which the members of a fixed set want to be polled.
 
 use crate::time::Time;
 
@@ -17,7 +17,7 @@ pub(crate) struct Wakes {
     members: usize,
     /// Bits of a player that hold its index.
     index_bits: u32,
-    /// Who wins the final; `NEVER` if nobody waits for a time.
+    /// The winner of the final; `NEVER` if nobody waits for a time.
     winner: u64,
 }
 

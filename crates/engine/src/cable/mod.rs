@@ -26,7 +26,7 @@ use crate::packet::{Discard, Packet};
 use crate::time::{Duration, Time, earlier};
 use crate::units::{Capacity, Rate};
 
-/// What a cable path is made of.
+/// The parts of a cable path.
 #[derive(Debug)]
 pub struct CableConfig {
     /// Rate of the downstream channel: 25 Mbit/s in the papers.
@@ -37,16 +37,16 @@ pub struct CableConfig {
     pub lan: Rate,
     /// Propagation delay of the cable one way: half the papers' round trip of 20 ms.
     pub delay: Duration,
-    /// What the downstream channel loses.
+    /// The losses of the downstream channel, if it has any.
     pub down_loss: Option<Box<dyn Loss>>,
-    /// What the upstream channel loses.
+    /// The losses of the upstream channel, if it has any.
     pub up_loss: Option<Box<dyn Loss>>,
-    /// What the modem holds of packets for the PC, the one in transmission onto the LAN included: 10 KB, 7 packets, in
+    /// The modem's room for packets to the PC, the one in transmission onto the LAN included: 10 KB, 7 packets, in
     /// the tuning paper's s5.1.
     pub modem_buffer: Capacity,
-    /// Where packets wait for the downstream channel.
+    /// The queue for the downstream channel.
     pub down_queue: DropTail,
-    /// Where packets wait for the upstream channel, in the modem.
+    /// The queue for the upstream channel, in the modem.
     pub up_queue: DropTail,
 }
 
@@ -110,7 +110,7 @@ impl Cable {
         [&mut self.down.first, &mut self.down.second, &mut self.up.first, &mut self.up.second]
     }
 
-    /// What the link of that name has counted; `None` if it is not one of [`LINKS`].
+    /// The counts of the link of that name; `None` if it is not one of [`LINKS`].
     pub fn stats(&self, name: &str) -> Option<Stats> {
         let index = LINKS.iter().position(|&link| link == name)?;
         Some(self.links()[index].stats())

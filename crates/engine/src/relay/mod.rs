@@ -1,4 +1,4 @@
-//! What a split-connection proxy decides: how much to read from one connection, hold, and write to the other
+//! Decisions of a split-connection proxy: how much to read from one connection, hold, and write to the other
 //! (proxies paper s3.2). It counts bytes and never holds them; whoever has the two sockets asks and obeys.
 
 #[cfg(test)]
@@ -15,23 +15,23 @@ pub enum Side {
     Remote,
 }
 
-/// How far one connection may run ahead of the other (proxies paper s3.2, figure 4).
+/// The rule for how far one connection may run ahead of the other (proxies paper s3.2, figure 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayModel {
-    /// What is read is queued for the other connection: the slower side holds back the faster one through its full
+    /// Bytes read are queued for the other connection: the slower side holds back the faster one through its full
     /// socket buffers.
     BufferAndForward {
         /// Most bytes that the proxy itself holds each way, beyond the two sockets' buffers.
         limit: Bytes,
     },
-    /// What arrives is stored, and no sender ever waits for the other side.
+    /// Bytes that arrive are stored, and no sender ever waits for the other side.
     StoreAndForward,
 }
 
-/// What a relay must know of a connection to decide.
+/// The state of a connection, as far as a relay must know it to decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
-    /// Where it is in its life.
+    /// The part of its life that it is in.
     pub condition: Condition,
     /// Bytes that can be read from it.
     pub readable: Bytes,
@@ -41,7 +41,7 @@ pub struct View {
     pub at_end: bool,
 }
 
-/// Where a connection is in its life.
+/// The parts of a connection's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// Not established yet.
@@ -54,7 +54,7 @@ pub enum Condition {
     Failed,
 }
 
-/// What the owner of the sockets is to do next.
+/// The next thing that the owner of the sockets is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Read up to so many bytes, then tell [`Relay::has_read`].
@@ -71,9 +71,9 @@ pub enum Action {
 #[derive(Clone, Debug)]
 pub struct Relay {
     hold_max: Bytes,
-    /// From the remote side to the local one.
+    /// The stream from the remote side to the local one.
     down: Stream,
-    /// From the local side to the remote one.
+    /// The stream from the local side to the remote one.
     up: Stream,
     aborted: bool,
 }
@@ -106,7 +106,7 @@ impl Relay {
         Relay { hold_max, down: Stream::default(), up: Stream::default(), aborted: false }
     }
 
-    /// What to do now, if anything. To be asked again after each action until there is none, and whenever something
+    /// The action to take now, if any. To be asked again after each action until there is none, and whenever something
     /// happened to one of the connections.
     pub fn next(&mut self, local: &View, remote: &View) -> Option<Action> {
         if let Some(survivor) = self.survivor(local, remote) {
@@ -120,7 +120,7 @@ impl Relay {
         self.forward(remote, local, Side::Local).or_else(|| self.forward(local, remote, Side::Remote))
     }
 
-    /// So many bytes were read from `from`.
+    /// Notes that `len` bytes were read from `from`.
     pub fn has_read(&mut self, from: Side, len: Bytes) {
         let hold_max = self.hold_max;
         let stream = self.towards(from.other());
@@ -129,7 +129,7 @@ impl Relay {
         stream.held_max = stream.held_max.max(stream.held.min(hold_max));
     }
 
-    /// The connection of `to` took so many bytes.
+    /// Notes that the connection of `to` took `len` bytes.
     ///
     /// # Panics
     /// If that is more than was read: bytes do not come from nowhere.
@@ -149,7 +149,7 @@ impl Relay {
         self.stream(to).held_max
     }
 
-    /// Who must hear that the other connection failed: a proxy that kept silent would have its peer wait for ever, and
+    /// The side that must hear that the other connection failed: a proxy that kept silent would have its peer wait for ever, and
     /// one that closed would have it take half a file for a whole.
     fn survivor(&self, local: &View, remote: &View) -> Option<Side> {
         if self.aborted {

@@ -18,7 +18,7 @@ use crate::units::Bytes;
 const TIME_WAIT: Duration = Duration::from_secs(60);
 /// SYNs sent before giving up: with 3 s and doubling, more than the three minutes of RFC 1122 s4.2.3.5.
 const SYN_ATTEMPTS: u32 = 7;
-/// What a connection wants next.
+/// The answer to a poll: a segment to send, or how long to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// This segment leaves now.
@@ -27,7 +27,7 @@ pub enum Output {
     Wait(Option<Time>),
 }
 
-/// RFC 9293 s3.3.2.
+/// The state of a connection in the terms of RFC 9293 s3.3.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "RFC 9293 s3.3.2 names and defines them")]
 pub enum State {
@@ -44,7 +44,7 @@ pub enum State {
     TimeWait,
 }
 
-/// Why a connection ended without both ends closing it.
+/// The reason why a connection ended without both ends closing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The peer reset it.
@@ -83,7 +83,7 @@ pub struct PairedEnd<'a> {
     pub personality: &'a Personality,
     /// Its initial sequence number.
     pub isn: u32,
-    /// How long before time zero its coarse clock ticked last.
+    /// The time between the last tick of its coarse clock and time zero.
     pub clock_phase: Duration,
 }
 
@@ -110,7 +110,7 @@ pub struct Connection {
     isn: u32,
     /// The peer's initial sequence number, once known.
     irs: u32,
-    /// RFC 7323 TS.Recent, when it was taken, and the last position acknowledged.
+    /// TS.Recent of RFC 7323, the time at which it was taken, and the last position acknowledged.
     ts_recent: u32,
     ts_recent_at: Time,
     last_ack_sent: u64,
@@ -123,7 +123,7 @@ pub struct Connection {
     receiver: Receiver,
     time_wait_until: Option<Time>,
     clock_phase: Duration,
-    /// What the hand-shake needs, until it is over.
+    /// The state of the hand-shake, until it is over.
     hello: Option<Box<Hello>>,
 }
 
@@ -137,7 +137,7 @@ enum Phase {
     TimeWait,
 }
 
-/// What the two SYNs agreed on.
+/// The options that the two SYNs agreed on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Agreed {
     /// Smaller of the two MSS options.
@@ -152,7 +152,7 @@ struct Agreed {
 struct Hello {
     personality: Personality,
     rto: Rto,
-    /// When the SYN or SYN-ACK is to be sent (again).
+    /// The time at which the SYN or SYN-ACK is to be sent (again).
     due: Option<Time>,
     /// Times that the timer had it sent.
     attempts: u32,
@@ -232,8 +232,8 @@ impl Connection {
         }
     }
 
-    /// From now on each write is a segment of its own, however long, and sent again as such: what waits is one packet after
-    /// another, and no stream. Such a connection is not closed.
+    /// Makes each write from now on a segment of its own, however long, and sent again as such: what waits is one packet
+    /// after another, and no stream. Such a connection is not closed.
     ///
     /// # Panics
     /// If the connection is not established, or something was written.
@@ -265,7 +265,7 @@ impl Connection {
         self.end(Fault::Aborted);
     }
 
-    /// In-order bytes that the application has not read.
+    /// The number of bytes that arrived in order and that the application has not read.
     pub fn readable(&self) -> Bytes {
         Bytes::new(self.receiver.readable())
     }
@@ -317,12 +317,12 @@ impl Connection {
         }
     }
 
-    /// Why the connection ended, if it did not end well.
+    /// The reason why the connection ended, if it did not end well.
     pub fn fault(&self) -> Option<Fault> {
         self.fault
     }
 
-    /// What the sending half has done so far.
+    /// The counts of what the sending half has done so far.
     pub fn counters(&self) -> SenderCounters {
         self.sender.as_ref().map_or_else(SenderCounters::default, |sender| sender.flight.counters)
     }
@@ -337,8 +337,8 @@ impl Connection {
         self.sender.as_mut()?.flight.rtt.take()
     }
 
-    /// For a connection that only controls errors: how many duplicate acknowledgements mean that what it sent again was lost
-    /// again. The window of whoever says when it sends, in segments.
+    /// Sets how many duplicate acknowledgements mean that what was sent again was lost again, for a connection that only
+    /// controls errors. That is the window of whoever says when it sends, in segments.
     pub fn set_patience(&mut self, segments: u64) {
         if let Some(sender) = &mut self.sender {
             sender.set_patience(segments);
@@ -390,7 +390,7 @@ impl Connection {
         self.time_wait_until = None;
     }
 
-    /// How long before time zero this end's coarse clock ticked last.
+    /// The time between the last tick of this end's coarse clock and time zero.
     pub fn clock_phase(&self) -> Duration {
         self.clock_phase
     }

@@ -1,6 +1,6 @@
-//! What a connection counts of its own doing.
+//! Counters of what a connection does.
 
-/// What the sending half of a connection has done so far.
+/// Counters of what the sending half of a connection has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderCounters {
     /// Segments with payload sent, retransmissions included.

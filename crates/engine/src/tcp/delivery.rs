@@ -1,4 +1,4 @@
-//! How fast the network delivers: a rate sample with every acknowledgement
+//! Rates at which the network delivers: a sample with every acknowledgement
 //! ([draft-cheng-iccrg-delivery-rate-estimation-00](https://datatracker.ietf.org/doc/html/draft-cheng-iccrg-delivery-rate-estimation-00)).
 //!
 //! Each segment remembers, when it leaves, how much had been delivered by then and when. Once it is delivered itself, what
@@ -23,7 +23,7 @@ pub(crate) struct DeliveryRate {
     first_sent: Time,
     /// C.app_limited: once more than this is delivered, samples are of the network again; 0 if they are now.
     app_limited: u64,
-    /// What is sent and not cumulatively acknowledged, ascending and without gaps.
+    /// Segments that are sent and not cumulatively acknowledged, ascending and without gaps.
     segments: VecDeque<Departure>,
     /// The shortest round trip, below which no sample spans a flight.
     rtt_min: Option<Duration>,

@@ -1,4 +1,4 @@
-//! What is between the two ends, and what bounds it: the send sequence variables of RFC 9293 s3.3.1 with the
+//! Data between the two ends, and its bounds: the send sequence variables of RFC 9293 s3.3.1 with the
 //! congestion window and the clock that recovery algorithms steer by.
 
 use super::counters::SenderCounters;
@@ -24,7 +24,7 @@ pub(crate) struct Flight {
     pub(crate) edge: u64,
     /// Payload of a full segment, in bytes.
     pub(crate) mss: u64,
-    /// When the retransmission timer expires.
+    /// The time at which the retransmission timer expires.
     pub(crate) retransmit_at: Option<Time>,
     /// Congestion control.
     pub(crate) controller: Box<dyn Controller>,
@@ -32,7 +32,7 @@ pub(crate) struct Flight {
     pub(crate) rtt: Option<Duration>,
     /// Duplicate ACKs that mean a loss.
     pub(crate) dupack_threshold: u32,
-    /// RFC 3042.
+    /// New segments leave upon the first duplicate ACKs (limited transmit, RFC 3042).
     pub(crate) limited_transmit: bool,
     /// Look whether a timeout was spurious (RFC 5682).
     pub(crate) frto: bool,
@@ -42,19 +42,19 @@ pub(crate) struct Flight {
     pub(crate) restart_timer: bool,
     /// Rules of the 1990s.
     pub(crate) era: EraRules,
-    /// What has happened so far.
+    /// Counts of what has happened so far.
     pub(crate) counters: SenderCounters,
     /// The retransmission timeout.
     pub(crate) rto: Rto,
 }
 
-/// Why and from where the window shrinks.
+/// An event upon which the window shrinks, and what it shrinks from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shrink {
     pub(crate) cause: Cause,
     /// Bytes in flight then.
     pub(crate) in_flight: u64,
-    /// What duplicate ACKs had added to the window.
+    /// Bytes that duplicate ACKs had added to the window.
     pub(crate) inflation: u64,
     /// A further event of the same loss.
     pub(crate) repeated: bool,

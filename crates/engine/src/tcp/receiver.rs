@@ -5,7 +5,7 @@ use super::segment::SackBlocks;
 use super::seq;
 use crate::time::{Duration, Time};
 
-/// What has arrived, what the application has read, and when to acknowledge.
+/// The receiving half of a connection: what has arrived, what was read, and when to acknowledge.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Receiver {
@@ -17,7 +17,7 @@ pub(crate) struct Receiver {
     edge: u64,
     /// Bytes of buffer.
     capacity: u64,
-    /// In-order bytes not yet acknowledged.
+    /// Bytes that arrived in order and are not acknowledged yet.
     unacknowledged: u64,
     /// Largest payload seen: a full-sized segment, for the every-second-segment rule (RFC 1122 s4.2.3.2).
     full_segment: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Receiver {
     islands: Vec<Island>,
     /// A duplicate to report with the next acknowledgement (RFC 2883).
     duplicate: Option<(u64, u64)>,
-    /// The clock of a heartbeat ticks so long before time zero.
+    /// The time between the last tick of a heartbeat's clock and time zero.
     phase: Duration,
     /// Counts arrivals, to say which island is the most recent.
     arrivals: u64,
@@ -48,14 +48,14 @@ struct Island {
     touched: u64,
 }
 
-/// How an adaptive receiver (Linux) paces its acknowledgements.
+/// The pace of acknowledgements of an adaptive receiver (Linux).
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
     /// Segments still to be acknowledged one by one.
     quick: u32,
     /// The delay now; zero before the first segment.
     delay: Duration,
-    /// When data came last.
+    /// The time at which data came last.
     last: Time,
     /// The round trip, once known: the delay does not grow beyond it.
     round_trip: Option<Duration>,
@@ -227,7 +227,7 @@ impl Receiver {
         self.acknowledge_now = true;
     }
 
-    /// When the delayed acknowledgement is due.
+    /// The time at which the delayed acknowledgement is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.delayed_until
     }
@@ -301,12 +301,12 @@ impl Receiver {
         }
     }
 
-    /// In-order bytes that the application has not read.
+    /// The number of bytes that arrived in order and were not read.
     pub(crate) fn readable(&self) -> u64 {
         self.data_next() - self.read
     }
 
-    /// In-order bytes received in all.
+    /// The number of bytes that arrived in order, read or not.
     pub(crate) fn received(&self) -> u64 {
         self.data_next() - 1
     }

@@ -7,7 +7,7 @@ use crate::time::{Duration, Time};
 #[derive(Clone, Debug)]
 pub(crate) struct Rto {
     policy: RtoPolicy,
-    /// When the sender's clock ticked last before time zero; timers and measurements see whole ticks only.
+    /// The time between the last tick of the sender's clock and time zero; timers and measurements see whole ticks only.
     phase: Duration,
     /// Round trips are rounded to the nearest tick.
     nearest: bool,
@@ -86,7 +86,7 @@ impl Rto {
         (self.base * u64::from(self.backoff)).min(self.policy.max)
     }
 
-    /// When a timer set now for the current timeout fires.
+    /// The time at which a timer set now for the current timeout fires.
     pub(crate) fn deadline(&self, now: Time) -> Time {
         let timeout = self.timeout();
         if !self.policy.heartbeat {

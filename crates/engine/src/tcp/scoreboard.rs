@@ -1,4 +1,4 @@
-//! What a selectively acknowledged sender knows of each segment in flight (RFC 2018, RFC 6675).
+//! The scoreboard of a sender with SACK: its knowledge of each segment in flight (RFC 2018, RFC 6675).
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ pub(crate) struct Sent {
     pub(crate) start: u64,
     /// One past the last position.
     pub(crate) end: u64,
-    /// When it was last sent.
+    /// The time at which it was last sent.
     pub(crate) at: Time,
     /// Sent more than once.
     pub(crate) retransmitted: bool,

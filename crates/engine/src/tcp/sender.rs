@@ -18,9 +18,9 @@ use crate::units::Bytes;
 /// Retransmissions of the same data, or window probes without an answer, before giving up (Linux `tcp_retries2`; RFC 1122
 /// s4.2.3.5 wants at least 100 s).
 const ATTEMPTS: u32 = 15;
-/// How long that takes at least if the timer does not back off (RFC 1122 s4.2.3.5, R2).
+/// The least time before giving up if the timer does not back off (RFC 1122 s4.2.3.5, R2).
 const PATIENCE_WITHOUT_BACK_OFF: Duration = Duration::from_secs(100);
-/// How much lateness pacing makes up for.
+/// The most lateness that pacing makes up for.
 const PACING_SLACK: Duration = Duration::from_millis(1);
 
 /// A piece of the stream to put into a segment.
@@ -50,7 +50,7 @@ pub(crate) struct Sender {
     /// Largest window that the peer ever offered.
     window_max: u64,
     timeouts_in_a_row: u32,
-    /// So many in a row, and it gives up.
+    /// The number of timeouts in a row beyond which it gives up.
     attempts: u32,
     /// Zero-window probing: when, and how often in a row.
     probe_at: Option<Time>,
@@ -161,7 +161,7 @@ impl Sender {
         taken
     }
 
-    /// From now on each write is a segment of its own, however long, and sent again as such.
+    /// Makes each write from now on a segment of its own, however long, and sent again as such.
     pub(crate) fn keep_records(&mut self) {
         assert_eq!(self.written, 1, "before the first write");
         self.records = Some(Box::default());
@@ -173,7 +173,7 @@ impl Sender {
         self.send_buffer.saturating_sub(held)
     }
 
-    /// Nothing more will be written.
+    /// Takes note that nothing more will be written.
     pub(crate) fn close(&mut self) {
         self.closing = true;
         self.more = false;
@@ -273,7 +273,7 @@ impl Sender {
         }
     }
 
-    /// A receiver mostly: all that was written is acknowledged.
+    /// True if all that was written is acknowledged, as it mostly is at an end that receives.
     pub(crate) fn has_nothing_to_send(&self) -> bool {
         self.flight.una == self.flight.end
     }
@@ -299,7 +299,7 @@ impl Sender {
         !self.has_nothing_to_send() && !self.is_blocked() && self.proposal(now).is_some()
     }
 
-    /// What timers and windows allow to be sent now.
+    /// The piece that timers and windows allow to be sent now.
     #[inline(always)]
     fn proposal(&mut self, now: Time) -> Option<Piece> {
         if self.paced {
@@ -372,7 +372,7 @@ impl Sender {
         self.run_timer(now);
     }
 
-    /// RFC 5681 s4.1: after an idle RTO the window is the restart window.
+    /// Shrinks the window to the restart window after an idle RTO (RFC 5681 s4.1).
     fn restart_after_idle(&mut self, now: Time) {
         if !self.idle_restart || self.flight.size() > 0 || self.flight.max >= self.flight.end {
             return;
@@ -385,7 +385,7 @@ impl Sender {
         }
     }
 
-    /// RFC 9293 s3.8.6.1: one byte beyond a closed window, again and again, slower and slower.
+    /// A probe of a closed window: one byte beyond it, again and again, slower and slower (RFC 9293 s3.8.6.1).
     #[cold]
     fn window_probe(&mut self, now: Time) -> Option<Piece> {
         let offered = self.flight.edge.saturating_sub(self.flight.una);
@@ -416,14 +416,14 @@ impl Sender {
         Some(Piece { start, len: u64::from(!fin), fin })
     }
 
-    /// There is data to send, nothing is under way, and the window is closed or not worth a segment.
+    /// True if there is data to send, nothing is under way, and the window is closed or not worth a segment.
     #[inline]
     fn is_blocked(&self) -> bool {
         let flight = &self.flight;
         flight.max == flight.una && flight.max < flight.end && !self.window_takes_a_segment()
     }
 
-    /// What is offered is worth a segment, full or all that there is, or half of what the peer ever offered.
+    /// True if the window offered is worth a segment: a full one, all that there is, or half of the most ever offered.
     fn window_takes_a_segment(&self) -> bool {
         let flight = &self.flight;
         let offered = flight.edge.saturating_sub(flight.una);
@@ -437,12 +437,12 @@ impl Sender {
         (self.flight.rto.timeout() * factor).min(Duration::from_secs(60))
     }
 
-    /// RFC 9293 s3.8.6.2.1: 0.1 to 1 s.
+    /// The wait before a sliver leaves after all: 0.1 to 1 s (RFC 9293 s3.8.6.2.1).
     fn override_interval(&self) -> Duration {
         self.flight.rto.timeout().clamp(Duration::from_millis(100), Duration::from_secs(1))
     }
 
-    /// When the sender wants to be asked again.
+    /// The time at which the sender wants to be asked again.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Time> {
         let timers = earlier(earlier(self.flight.retransmit_at, self.recovery.deadline()), self.probe_at);

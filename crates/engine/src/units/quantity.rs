@@ -3,15 +3,15 @@
 use super::{Bytes, Capacity, Chance, Rate};
 use crate::time::Duration;
 
-/// What to say is expected where a rate is.
+/// The words for what is expected where a rate is.
 pub const RATE: &str = "a rate such as \"25Mbit/s\" or \"3kbit/s\"";
-/// What to say is expected where a size is.
+/// The words for what is expected where a size is.
 pub const SIZE: &str = "a size such as \"8KB\" (8000 bytes), \"8760B\" or \"10KiB\"";
-/// What to say is expected where a span of time is.
+/// The words for what is expected where a span of time is.
 pub const SPAN: &str = "a time such as \"20ms\", \"500us\" or \"1000s\"";
-/// What to say is expected where a capacity is.
+/// The words for what is expected where a capacity is.
 pub const CAPACITY: &str = "\"unlimited\", a number of packets such as \"7 packets\", or a size such as \"10KB\"";
-/// What to say is expected where a probability is.
+/// The words for what is expected where a probability is.
 pub const CHANCE: &str = "a probability such as \"1%\", 0.01 or 1e-7";
 
 const RATE_UNITS: &[(&str, u64)] =

@@ -1,4 +1,4 @@
-//! What one direction of a modem has counted.
+//! The counts of one direction of a modem.
 
 use crate::link::Stats;
 use crate::packet::{Discard, Packet};
@@ -11,7 +11,7 @@ pub(super) struct Books {
     stats: Stats,
     since: Time,
     bytes: u64,
-    /// When those inside arrived, summed: what Little's law is checked with.
+    /// The times at which those inside arrived, summed: Little's law is checked with it.
     entered_ns: u128,
     pub(super) discards: Option<Vec<Discard>>,
 }

@@ -1,4 +1,4 @@
-//! What a DOCSIS channel and its modems are made of, and what cannot be.
+//! The parameters of a DOCSIS channel and of its modems, and a check that there can be such a channel.
 
 use crate::rng::Rng;
 use crate::time::Duration;
@@ -6,9 +6,9 @@ use crate::units::{Bytes, Rate};
 
 /// The unit of mini-slots: 6.25 us (RFIv1.1, "Mini-Slots").
 pub const TICK: Duration = Duration::from_nanos(6_250);
-/// What a modem can ask for at once: the field of a request has 8 bits (RFIv1.1, "Request Frame").
+/// The most mini-slots that a modem can ask for at once: the field of a request has 8 bits (RFIv1.1, "Request Frame").
 pub(super) const REQUEST_SLOTS_MAX: u64 = 255;
-/// What one MAP and those before it may describe and is still to come (RFIv1.1, "Map Transmission and Timing").
+/// The most mini-slots still to come that one MAP and those before it may describe (RFIv1.1, "Map Transmission and Timing").
 pub(super) const MAPPED_SLOTS_MAX: u64 = 4_096;
 /// Requests that may be lost before what was asked for is discarded (RFIv1.1, "Contention Resolution Overview").
 pub(super) const RETRIES_MAX: u32 = 16;
@@ -26,27 +26,27 @@ pub struct Channel {
     pub slot_ticks: u64,
     /// Propagation one way.
     pub propagation: Duration,
-    /// What interleaving adds downstream: 0.98 ms at 64-QAM and the usual depth of 32.
+    /// The delay that interleaving adds downstream: 0.98 ms at 64-QAM and the usual depth of 32.
     pub interleaving: Duration,
-    /// From one MAP to the next.
+    /// The time from one MAP to the next.
     pub map_interval: Duration,
-    /// From a MAP's departure to the first mini-slot that it describes.
+    /// The time from a MAP's departure to the first mini-slot that it describes.
     pub look_ahead: Duration,
-    /// From the end of a request's burst until the headend can grant it.
+    /// The time from the end of a request's burst until the headend can grant it.
     pub processing: Duration,
     /// Request opportunities at the start of each MAP in which there is room.
     pub opportunities: u64,
-    /// Whether mini-slots that nobody was granted are request opportunities too.
+    /// True if mini-slots that nobody was granted are request opportunities too.
     pub fill: bool,
     /// The window of a first request, as an exponent of two: the start of the MAP's back-off range.
     pub backoff_start: u32,
     /// The largest window: the end of the range.
     pub backoff_end: u32,
-    /// How modems come to transmit.
+    /// The way in which modems come to transmit.
     pub access: Access,
 }
 
-/// How modems come to transmit upstream.
+/// The ways in which modems come to transmit upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// They ask, any of them at any request opportunity: requests collide.
@@ -61,25 +61,25 @@ pub enum Access {
 /// A modem: the subscriber's two service flows, one each way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Modem {
-    /// What the downstream flow is held to; `None` for what the channel gives.
+    /// The rate that the downstream flow is held to; `None` for as much as the channel gives.
     pub down: Option<Shaping>,
-    /// How long a packet may wait for its downstream tokens or, if there are none, for the channel; what would wait longer
+    /// The longest that a packet may wait for its downstream tokens or, if there are none, for the channel; what would wait longer
     /// is dropped.
     pub down_delay_max: Duration,
-    /// What the upstream flow's grants are held to.
+    /// The rate that the upstream flow's grants are held to.
     pub up: Option<Shaping>,
     /// The entries of the calendar that grants of the upstream flow are put in: one grant to an entry, so that whoever was
     /// granted in this one waits for the next; zero for no calendar. The standard leaves it to the headend when it grants.
     pub grant_calendar: Duration,
-    /// What the modem's upstream buffer holds.
+    /// The room of the modem's upstream buffer.
     pub up_buffer: Bytes,
     /// The largest burst, its MAC headers included: 1600 bytes by default with Cisco's CMTS. A single packet may be longer.
     pub burst_max: Bytes,
-    /// Whether a burst asks for the next.
+    /// True if a burst asks for the next.
     pub piggyback: bool,
-    /// Whether a burst carries several packets.
+    /// True if a burst carries several packets.
     pub concatenation: bool,
-    /// Whether the modem may ask for more than a burst and get it in several, its concatenated frame cut in fragments.
+    /// True if the modem may ask for more than a burst and get it in several, its concatenated frame cut in fragments.
     pub fragmentation: bool,
 }
 
@@ -90,7 +90,7 @@ pub struct Shaping {
     pub rate: Rate,
     /// Maximum traffic burst: the bucket.
     pub burst: Bytes,
-    /// What must wait is released at the next multiple of this; zero for at once.
+    /// The step of release times: what must wait leaves at the next multiple of this; zero for at once.
     pub granularity: Duration,
 }
 
@@ -115,7 +115,7 @@ impl Channel {
         }
     }
 
-    /// How long a mini-slot lasts.
+    /// The length of a mini-slot.
     pub fn slot(&self) -> Duration {
         TICK * self.slot_ticks
     }
@@ -125,7 +125,7 @@ impl Channel {
         self.symbols * self.bits_per_symbol * self.slot().as_nanos() / 8_000_000_000
     }
 
-    /// What is wrong with it, in words.
+    /// Finds what is wrong with it, in words.
     ///
     /// # Errors
     /// If the standard has no such channel, or its MAPs would come too late.
@@ -174,7 +174,7 @@ impl Channel {
     }
 }
 
-/// What a modem takes to act on a MAP (RFIv1.1, appendix "Parameters and Constants": 200 us).
+/// The time that a modem takes to act on a MAP (RFIv1.1, appendix "Parameters and Constants": 200 us).
 pub(super) const MAP_PROCESSING: Duration = Duration::from_micros(200);
 
 impl Modem {

@@ -1,4 +1,4 @@
-//! How large things are on the channel: packets as frames, frames as bursts, bursts as mini-slots.
+//! Sizes on the channel: packets as frames, frames as bursts, bursts as mini-slots.
 
 use super::config::Channel;
 use crate::packet::Packet;
@@ -12,7 +12,7 @@ const ETHERNET_MIN: u64 = 64;
 pub(super) const MAC_HEADER: u64 = 6;
 /// An extended header with a request, type and length included (RFIv1.1, "Extended Header").
 const REQUEST_ELEMENT: u64 = 4;
-/// What each fragment carries besides data: MAC header, fragment header, check sequence (RFIv1.1, "Fragmentation").
+/// Bytes that each fragment carries besides data: MAC header, fragment header, check sequence (RFIv1.1, "Fragmentation").
 pub(super) const FRAGMENT: u64 = 6 + 6 + 4;
 
 /// A packet as an Ethernet frame: what rates are counted in.
@@ -30,7 +30,7 @@ pub(super) fn upstream(packet: &Packet, piggyback: bool) -> u64 {
     ethernet(packet) + MAC_HEADER + if piggyback { REQUEST_ELEMENT } else { 0 }
 }
 
-/// How a burst of one kind is sent: the profile that Cisco's CMTS uses with QPSK unless told otherwise.
+/// The way in which a burst of one kind is sent: the profile that Cisco's CMTS uses with QPSK unless told otherwise.
 struct Profile {
     preamble_bits: u64,
     /// Bytes of a code word before and of its parity; no code if zero.

@@ -45,9 +45,9 @@ pub struct Docsis {
     /// Released by a token bucket at a time yet to come, by modem.
     releases: BinaryHeap<Reverse<(Time, u32)>>,
     channel: Channel,
-    /// When the downstream channel is done with what was released.
+    /// The time at which the downstream channel is done with what was released.
     free_at: Time,
-    /// On the downstream channel, in order.
+    /// Packets on the downstream channel, in order.
     line: VecDeque<(Time, u32, Time, Packet)>,
     up: Upstream,
     out: VecDeque<(Port, Packet)>,
@@ -65,7 +65,7 @@ struct Downstream {
 /// Most modems on a channel: each has two of 65536 ports.
 pub const MODEMS_MAX: usize = 1 << 15;
 
-/// Which way.
+/// One of the two channels, by where it leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelDirection {
     /// To the subscriber.
@@ -78,7 +78,7 @@ impl Docsis {
     /// Idle modems on an idle channel.
     ///
     /// # Errors
-    /// What [`Channel::check`] finds.
+    /// Those that [`Channel::check`] finds.
     ///
     /// # Panics
     /// If there are more than [`MODEMS_MAX`].
@@ -115,7 +115,7 @@ impl Docsis {
         Port(2 * modem as u16 + 1)
     }
 
-    /// How many modems there are.
+    /// The number of modems.
     pub fn modems(&self) -> usize {
         self.down.len()
     }
@@ -134,7 +134,7 @@ impl Docsis {
         }
     }
 
-    /// What a modem has counted one way. A packet is inside from its arrival until its delivery at the far end.
+    /// The counts of a modem one way. A packet is inside from its arrival until its delivery at the far end.
     pub fn stats(&self, modem: usize, way: ChannelDirection) -> Stats {
         self.books(modem, way).stats()
     }
@@ -144,12 +144,12 @@ impl Docsis {
         self.books(modem, way).backlog()
     }
 
-    /// What the upstream channel has counted.
+    /// The counts of the upstream channel.
     pub fn counters(&self) -> &UpstreamCounters {
         &self.up.counters
     }
 
-    /// What a modem has counted one way when a run ends, checked.
+    /// The counts of a modem one way when a run ends, checked.
     ///
     /// # Panics
     /// If packets were not conserved, or Little's law does not hold.

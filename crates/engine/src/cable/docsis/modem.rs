@@ -12,10 +12,10 @@ use crate::room;
 use crate::time::Time;
 use crate::units::Bytes;
 
-/// What a modem has told the headend. There is one request at a time for a service flow (RFIv1.1, "Requests").
+/// The request that the headend has of a modem. There is one request at a time for a service flow (RFIv1.1, "Requests").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestState {
-    /// Nothing: nothing waits.
+    /// None, for nothing waits.
     Silent,
     /// It waits for a request opportunity, or to hear that its request collided.
     Contends,
@@ -23,7 +23,7 @@ pub(super) enum RequestState {
     Asked(usize),
 }
 
-/// What a modem asks for.
+/// The size of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ask {
     pub(super) packets: usize,
@@ -39,10 +39,10 @@ pub(super) struct UpstreamModem {
     pub(super) state: RequestState,
     pub(super) queue: VecDeque<(Time, Packet)>,
     queued_bytes: u64,
-    /// In the air: sent, and not whole at the headend.
+    /// Packets in the air: sent, and not whole at the headend.
     air: VecDeque<(Time, Packet)>,
     pub(super) bucket: Option<Bucket>,
-    /// When the MAP was made that granted it last.
+    /// The time at which the MAP was made that granted it last.
     pub(super) granted_at: Option<Time>,
     pub(super) books: Books,
     rng: Rng,
@@ -81,7 +81,7 @@ impl UpstreamModem {
         fits
     }
 
-    /// What it would ask for, of what waits behind the first `skip` packets: as many whole packets as fit, and one in any
+    /// The request that it would make for what waits behind the first `skip` packets: as many whole packets as fit, and one in any
     /// case.
     pub(super) fn ask(&self, skip: usize, channel: &config::Channel) -> Ask {
         let mut ask = Ask { packets: 0, bytes: 0, rated: 0 };
@@ -105,7 +105,7 @@ impl UpstreamModem {
         ask
     }
 
-    /// When the entry of its calendar begins in which it may be granted next.
+    /// The time at which the entry of its calendar begins in which it may be granted next.
     pub(super) fn next_entry(&self) -> Time {
         let entry = self.spec.grant_calendar.as_nanos();
         match self.granted_at {
@@ -130,7 +130,7 @@ impl UpstreamModem {
         packet
     }
 
-    /// How many request opportunities it lets pass: uniform in its window, which doubles with every request lost, up to
+    /// The number of request opportunities that it lets pass: uniform in its window, which doubles with every request lost, up to
     /// the end of the range (RFIv1.1, "Contention Resolution Overview").
     pub(super) fn back_off(&mut self, channel: &config::Channel) -> u64 {
         let exponent = (channel.backoff_start + self.lost).min(channel.backoff_end);

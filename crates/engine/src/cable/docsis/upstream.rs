@@ -13,7 +13,7 @@ use crate::packet::Packet;
 use crate::time::{Duration, Time};
 use crate::units::Bytes;
 
-/// What the upstream channel has counted.
+/// Counts of the upstream channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpstreamCounters {
     /// Request opportunities in MAPs that were made; idle times are left out.
@@ -37,7 +37,7 @@ pub struct UpstreamCounters {
 struct Request {
     /// Not granted in a MAP before this.
     ready: Time,
-    /// Of those that are ready, the first to come is served first.
+    /// Its place among those that are ready: the first to come is served first.
     number: u64,
     modem: u32,
     /// MAC bytes in all, and how many bursts of them were granted.
@@ -55,7 +55,7 @@ struct Burst {
     is_last: bool,
     /// Packets that arrive with it; known once it is sent.
     packets: usize,
-    /// What it asks for: MAC bytes, and Ethernet bytes.
+    /// The size of the request that it carries: MAC bytes, and Ethernet bytes.
     asks: Option<(u64, u64)>,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Upstream {
     sent: VecDeque<Burst>,
     /// Modems whose requests collided, and when: they do not know yet.
     collided: VecDeque<(Time, u32)>,
-    /// When they will have heard.
+    /// The time at which they will have heard.
     told: VecDeque<(Time, u32)>,
     /// Room for the modems of one opportunity.
     asking: Vec<u32>,
@@ -160,7 +160,7 @@ impl Upstream {
         self.contention.choose(chosen, modem);
     }
 
-    /// Nothing is asked, granted or under way.
+    /// True if nothing is asked, granted or under way.
     fn is_idle(&self) -> bool {
         self.contention.is_idle()
             && self.requests.is_empty()
@@ -336,13 +336,13 @@ impl Upstream {
         }
     }
 
-    /// When a MAP must be made, if one must.
+    /// The time at which a MAP must be made, if one must.
     fn map_due(&self) -> Option<Time> {
         let is_wanted = !self.requests.is_empty() || !self.collided.is_empty() || self.contention.waits_for_map();
         is_wanted.then(|| self.map_time())
     }
 
-    /// What happens next and when; of things at the same time, what has arrived comes before what is decided upon it.
+    /// The next thing to happen and its time; of things at the same time, what has arrived comes before what is decided upon it.
     fn event(&self) -> Option<(Time, Event)> {
         let sending = |burst: &Burst| Time::ZERO + burst.start.since(Time::ZERO + self.channel.propagation);
         [
@@ -357,7 +357,7 @@ impl Upstream {
         .min_by_key(|&(time, _)| time)
     }
 
-    /// When something happens next.
+    /// The time of the next thing to happen.
     pub(super) fn next(&self) -> Option<Time> {
         self.event().map(|(time, _)| time)
     }

@@ -6,7 +6,7 @@ use crate::tcp::segment::{Flags, Segment};
 use crate::tcp::{seq, timestamp};
 use crate::time::{Duration, Time};
 
-/// How long a timestamp is compared with (RFC 7323 s5.5).
+/// The age beyond which a timestamp is compared with no longer (RFC 7323 s5.5).
 const TIMESTAMP_LIFE: Duration = Duration::from_secs(24 * 24 * 3_600);
 
 impl Connection {
@@ -20,7 +20,7 @@ impl Connection {
         }
     }
 
-    /// RFC 9293 s3.10.7.1: a segment for no connection is answered with a RST, unless it is one.
+    /// Answers a segment for no connection with a RST, unless it is one (RFC 9293 s3.10.7.1).
     pub(super) fn refuse(&mut self, segment: &Segment) {
         if segment.flags.rst {
             return;
@@ -93,8 +93,8 @@ impl Connection {
         self.settle_close(now);
     }
 
-    /// Header prediction (Jacobson 1990): the next data in order, which acknowledge nothing new, for an end that has
-    /// nothing under way. Nothing but the receiver has to do with such a segment, and most are like it.
+    /// True for the next data in order, which acknowledge nothing new, at an end that has nothing under way: header
+    /// prediction (Jacobson 1990). Only the receiver has to do with such a segment, and most are like it.
     #[inline]
     fn is_expected_data(&self, segment: &Segment) -> bool {
         let Some(sender) = &self.sender else { return false };
@@ -115,7 +115,8 @@ impl Connection {
             && !self.receiver.has_fin()
     }
 
-    /// RFC 9293 s3.4: some of it lies in the window; RFC 7323 s5.3: and it is not older than what came before.
+    /// True if some of a segment lies in the window (RFC 9293 s3.4) and it is not older than what came before (RFC 7323
+    /// s5.3).
     fn is_acceptable(&self, now: Time, segment: &Segment, start: u64) -> bool {
         if self.agreed.timestamps
             && !segment.flags.rst
@@ -132,7 +133,7 @@ impl Connection {
         start < edge && start + len > next
     }
 
-    /// A repetition of what has arrived: counted, and reported by D-SACK.
+    /// Counts a segment that repeats what has arrived, and has D-SACK report it.
     fn note_repeat(&mut self, now: Time, segment: &Segment, start: Option<u64>) {
         if let Some(start) = start {
             self.receiver.note_repeat(start, u64::from(segment.len));
@@ -143,7 +144,7 @@ impl Connection {
         }
     }
 
-    /// RFC 7323 s5.5: after 24 days of silence the peer's clock may have wrapped half way round.
+    /// True after 24 days of silence, when the peer's clock may have wrapped half way round (RFC 7323 s5.5).
     fn ts_recent_expired(&self, now: Time) -> bool {
         now.since(self.ts_recent_at) > TIMESTAMP_LIFE
     }
@@ -159,7 +160,7 @@ impl Connection {
         }
     }
 
-    /// False if the segment acknowledges what was never sent.
+    /// Hands what a segment acknowledges to the sender; false if that was never sent.
     fn take_acknowledgement(&mut self, now: Time, segment: &Segment, start: u64) -> bool {
         let Some(sender) = &mut self.sender else { return true };
         let base = sender.flight.una;

@@ -7,8 +7,8 @@ use crate::tcp::{seq, timestamp};
 use crate::time::{Time, earlier};
 
 impl Connection {
-    /// For an end that only receives, as most do most of the time: what a poll now would wait for, without the poll
-    /// (`Time::MAX`: for no time). `None` if only a poll can tell.
+    /// The time that a poll now would wait for, without the poll, for an end that only receives, as most do most of the
+    /// time: `Time::MAX` if for none. `None` if only a poll can tell.
     #[inline]
     pub fn quiet_until(&self, now: Time) -> Option<Time> {
         let idle = self.phase == Phase::Open
@@ -60,12 +60,12 @@ impl Connection {
         sender.is_ready(now)
     }
 
-    /// When [`wants_to_send`](Connection::wants_to_send) may say something else, if no segment arrives before.
+    /// The time at which [`wants_to_send`](Connection::wants_to_send) may say something else, if no segment arrives before.
     pub fn send_deadline(&self) -> Option<Time> {
         self.sender.as_ref().filter(|_| self.phase == Phase::Open).and_then(|sender| sender.deadline())
     }
 
-    /// As [`poll`](Connection::poll), but an established connection sends only acknowledgements and answers, and no timer
+    /// Does what [`poll`](Connection::poll) does, but an established connection sends only acknowledgements and answers, and no timer
     /// of its sending half expires.
     pub fn poll_without_data(&mut self, now: Time) -> Output {
         if self.phase != Phase::Open || self.answer.is_some() || self.reset_due {

@@ -1,4 +1,4 @@
-//! Set-up: the SYNs, and what they agree on (RFC 9293 s3.5).
+//! The hand-shake: the SYNs, and the options that they agree on (RFC 9293 s3.5).
 
 use super::{Agreed, Connection, Fault, Hello, Output, Phase, SYN_ATTEMPTS};
 use crate::tcp::segment::{Flags, Options, Segment};
@@ -105,7 +105,7 @@ impl Connection {
         self.open(1 + window, extra_window);
     }
 
-    /// The hand-shake is over, and what it needed is let go.
+    /// Ends the hand-shake, and lets go what it needed.
     pub(super) fn open(&mut self, edge: u64, extra_window: u64) {
         self.phase = Phase::Open;
         let Some(hello) = self.hello.take() else { unreachable!("a connection opens once") };

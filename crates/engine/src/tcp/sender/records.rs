@@ -7,19 +7,19 @@ use super::Piece;
 use crate::tcp::flight::Flight;
 use crate::tcp::recovery::Want;
 
-/// Where the writes end that are not acknowledged.
+/// The ends of the writes that are not acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     ends: VecDeque<u64>,
 }
 
 impl Records {
-    /// A write ends at `end`, one past its last position.
+    /// Adds a write that ends at `end`, one past its last position.
     pub(super) fn write(&mut self, end: u64) {
         self.ends.push_back(end);
     }
 
-    /// All before `una` is acknowledged.
+    /// Lets go the writes that `una` acknowledges.
     pub(super) fn acknowledge(&mut self, una: u64) {
         while self.ends.front().is_some_and(|end| *end <= una) {
             self.ends.pop_front();
