@@ -34,21 +34,21 @@ fuzz_target!(|packet: &[u8]| {
 });
 
 fn tcp(bytes: &[u8], pseudo: Checksum) {
-    let _ = pseudo.verify_tcp(bytes);
+    let _ = TcpHeader::verify(bytes, pseudo);
     let Ok((header, payload)) = TcpHeader::decode(bytes) else { return };
     let mut out = [0xa5; 60];
     let len = header.encode(pseudo.with(payload), &mut out).expect("what was read can be written");
     let again = [&out[..len], payload].concat();
     assert_eq!(TcpHeader::decode(&again), Ok((header, payload)));
-    assert_eq!(pseudo.verify_tcp(&again), Ok(()));
+    assert_eq!(TcpHeader::verify(&again, pseudo), Ok(()));
 }
 
 fn udp(bytes: &[u8], pseudo: Checksum) {
-    let _ = pseudo.verify_udp(bytes);
+    let _ = UdpHeader::verify(bytes, pseudo);
     let Ok((header, payload)) = UdpHeader::decode(bytes) else { return };
     let mut out = [0xa5; 8];
     header.encode(pseudo.with(payload), &mut out).expect("what was read can be written");
     let again = [&out[..], payload].concat();
     assert_eq!(UdpHeader::decode(&again), Ok((header, payload)));
-    assert_eq!(pseudo.verify_udp(&again), Ok(()));
+    assert_eq!(UdpHeader::verify(&again, pseudo), Ok(()));
 }

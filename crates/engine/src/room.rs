@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_takes_at_most_half_as_much_room_again_as_it_needs_and_seldom_moves() {
+    fn a_queue_takes_half_as_much_room_again_at_most_and_seldom_moves() {
         let mut queue = VecDeque::new();
         let mut moves = 0;
         for item in 0..10_000_usize {

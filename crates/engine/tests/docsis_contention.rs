@@ -13,7 +13,7 @@ fn seconds(seconds: u64) -> Time {
 }
 
 #[test]
-fn modems_that_always_have_something_to_send_are_heard_as_often_as_back_off_theory_says() {
+fn busy_modems_are_heard_as_often_as_back_off_theory_says() {
     for (modems, opportunities, backoff_start, backoff_end) in [(10, 1, 4, 10), (50, 1, 4, 10), (50, 8, 6, 10)] {
         let setting = Setting { modems, opportunities, backoff_start, backoff_end };
         let counters = saturated(setting, SEED, seconds(5), seconds(65));
@@ -27,7 +27,7 @@ fn modems_that_always_have_something_to_send_are_heard_as_often_as_back_off_theo
 }
 
 #[test]
-fn packets_that_come_at_random_to_many_modems_collide_as_in_slotted_aloha() {
+fn random_packets_at_many_modems_collide_as_in_slotted_aloha() {
     let setting = Setting { modems: 200, opportunities: 1, backoff_start: 6, backoff_end: 10 };
     for load in [0.1, 0.2] {
         let counters = at_random(setting, load, SEED, seconds(120));

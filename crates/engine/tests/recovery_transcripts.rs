@@ -108,7 +108,7 @@ fn slow_start_adds_a_segment_per_ack_and_stops_at_the_peers_window() {
 }
 
 #[test]
-fn reno_retransmits_on_the_third_duplicate_halves_and_leaves_recovery_on_the_next_new_ack() {
+fn reno_retransmits_on_the_third_duplicate_and_halves_its_window() {
     let talker = transfer(&plain(16), 40, &[17]);
     let counters = talker.connection.counters();
     assert_eq!((counters.fast_retransmits, counters.timeouts, counters.retransmits), (1, 0, 1));
@@ -128,7 +128,7 @@ fn tahoe_restarts_from_one_segment_after_fast_retransmit() {
 }
 
 #[test]
-fn newreno_repairs_three_losses_of_one_window_one_a_round_trip_without_a_timeout() {
+fn newreno_repairs_three_losses_one_a_round_trip_without_a_timeout() {
     let talker = transfer(&modern(Recovery::NewReno, 20), 60, &[21, 24, 27]);
     let counters = talker.connection.counters();
     assert_eq!((counters.fast_retransmits, counters.timeouts, counters.retransmits), (1, 0, 3));
@@ -150,7 +150,7 @@ fn newreno_repairs_three_losses_of_one_window_one_a_round_trip_without_a_timeout
 }
 
 #[test]
-fn sack_repairs_three_losses_of_one_window_within_a_round_trip_of_each_other() {
+fn sack_repairs_three_losses_within_a_round_trip_of_each_other() {
     for recovery in [Recovery::Sack, Recovery::RackTlp] {
         let talker = transfer(&modern(recovery, 20), 60, &[21, 24, 27]);
         let counters = talker.connection.counters();
@@ -165,7 +165,7 @@ fn sack_repairs_three_losses_of_one_window_within_a_round_trip_of_each_other() {
 }
 
 #[test]
-fn a_selective_sender_falls_back_to_newreno_where_the_peer_offers_no_sack() {
+fn without_sack_at_the_peer_a_selective_sender_is_newreno() {
     let peerless = |recovery| Personality { sack: false, ..modern(recovery, 20) };
     let newreno = transcript(&transfer(&modern(Recovery::NewReno, 20), 60, &[21, 24, 27]));
     assert_eq!(transcript(&transfer(&peerless(Recovery::Sack), 60, &[21, 24, 27])), newreno);
@@ -183,7 +183,7 @@ fn a_tail_loss_probe_repairs_the_last_packet_long_before_the_timer() {
 }
 
 #[test]
-fn a_packet_lost_again_and_again_is_retransmitted_ever_more_slowly_from_one_segment() {
+fn a_packet_lost_again_and_again_is_sent_again_ever_more_slowly() {
     // Packet 1 and its first four retransmissions: 3, 6, 12 and 24 s before the fifth, on the unmeasured clock of 1996.
     let talker = transfer(&plain(6), 3, &[1, 2, 3, 4]);
     let times: Vec<u64> = talker.sent.iter().take(5).map(|(time, _)| time.as_nanos() / 1_000_000_000).collect();
@@ -194,7 +194,7 @@ fn a_packet_lost_again_and_again_is_retransmitted_ever_more_slowly_from_one_segm
 
 /// Tuning paper, Figure 16: a congestion window of 8 packets, well below the socket buffer; 11 and 14 are lost.
 #[test]
-fn figure_16_three_duplicates_time_out_on_packet_14_and_one_duplicate_recovers_both() {
+fn figure_16_threshold_three_times_out_on_packet_14_and_one_does_not() {
     let window_of_8 = Personality { initial_ssthresh_segments: Some(8), ..plain(40) };
     let normal = transfer(&window_of_8, 30, &[11, 14]);
     let counters = normal.connection.counters();

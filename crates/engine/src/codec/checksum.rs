@@ -2,7 +2,7 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use super::{CodecError, HeaderKind, tcp, u16_at, udp};
+use super::{CodecError, HeaderKind, u16_at};
 
 /// A sum that is not complemented yet, of as many bytes as were added.
 ///
@@ -77,27 +77,8 @@ impl Checksum {
         !(sum as u16)
     }
 
-    /// Checks a TCP segment, header and payload; `self` is its pseudo-header.
-    ///
-    /// # Errors
-    /// [`CodecError::Short`] if there is no header, [`CodecError::Checksum`] if a bit has changed.
-    pub fn verify_tcp(self, segment: &[u8]) -> Result<(), CodecError> {
-        self.verify(HeaderKind::Tcp, segment, tcp::HEADER_LEN, tcp::CHECKSUM_AT)
-    }
-
-    /// Checks a UDP datagram, header and payload; `self` is its pseudo-header. Over IPv4 a checksum of zero means that
-    /// there is none (RFC 768); over IPv6 there always is one (RFC 8200 s8.1), and a caller refuses those without.
-    ///
-    /// # Errors
-    /// [`CodecError::Short`] if there is no header, [`CodecError::Checksum`] if a bit has changed.
-    pub fn verify_udp(self, datagram: &[u8]) -> Result<(), CodecError> {
-        if datagram.len() >= udp::UdpHeader::LEN && u16_at(datagram, udp::CHECKSUM_AT) == 0 {
-            return Ok(());
-        }
-        self.verify(HeaderKind::Udp, datagram, udp::UdpHeader::LEN, udp::CHECKSUM_AT)
-    }
-
-    /// The sum of all, the checksum included, is zero; otherwise what was found and what would be right.
+    /// Checks a header of at least `len` bytes with what the checksum at `at` covers behind it. The sum of all, the checksum
+    /// included, is zero; otherwise the error says what was found and what would be right.
     pub(super) fn verify(self, header: HeaderKind, bytes: &[u8], len: usize, at: usize) -> Result<(), CodecError> {
         if bytes.len() < len {
             return Err(CodecError::Short { header, need: len, have: bytes.len() });
@@ -107,7 +88,6 @@ impl Checksum {
         }
         let found = u16_at(bytes, at);
         let right = self.with(&bytes[..at]).with(&[0, 0]).with(&bytes[at + 2..]).finish();
-        let right = if header == HeaderKind::Udp { udp::on_the_wire(right) } else { right };
         Err(CodecError::Checksum { header, found, right })
     }
 }

@@ -23,7 +23,7 @@
 //! tcp.encode(ip.pseudo_header().with(rest), &mut header[Ipv4Header::LEN..])?;
 //!
 //! let (ip, inside) = Ipv4Header::decode(&packet)?;
-//! ip.pseudo_header().verify_tcp(inside)?;
+//! TcpHeader::verify(inside, ip.pseudo_header())?;
 //! assert_eq!(TcpHeader::decode(inside)?, (tcp, &b"hello"[..]));
 //! # Ok::<(), CodecError>(())
 //! ```

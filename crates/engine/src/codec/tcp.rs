@@ -23,7 +23,7 @@ const KIND: HeaderKind = HeaderKind::Tcp;
 pub const HEADER_LEN: usize = 20;
 /// Bytes that the options take at most: a header has up to 15 words.
 pub const OPTIONS_MAX: usize = 40;
-pub(super) const CHECKSUM_AT: usize = 16;
+const CHECKSUM_AT: usize = 16;
 
 /// Kinds of options (IANA, "TCP Option Kind Numbers").
 mod kind {
@@ -49,7 +49,7 @@ impl TcpHeader {
     }
 
     /// Reads the header of a segment, all of which `bytes` are: what follows the header is the payload, and comes with
-    /// it. The checksum is not looked at: see [`Checksum::verify_tcp`].
+    /// it. The checksum is not looked at: see [`verify`](TcpHeader::verify).
     ///
     /// # Errors
     /// If the bytes end within the header, or the length of the header or of an option is not possible.
@@ -78,6 +78,14 @@ impl TcpHeader {
             options: decode_options(header)?,
         };
         Ok((TcpHeader { src_port: u16_at(fixed, 0), dst_port: u16_at(fixed, 2), segment }, payload))
+    }
+
+    /// Checks a segment, header and payload, against its checksum; `pseudo_header` is the sum that it begins with.
+    ///
+    /// # Errors
+    /// [`CodecError::Short`] if there is no header, [`CodecError::Checksum`] if a bit has changed.
+    pub fn verify(bytes: &[u8], pseudo_header: Checksum) -> Result<(), CodecError> {
+        pseudo_header.verify(KIND, bytes, HEADER_LEN, CHECKSUM_AT)
     }
 
     /// Writes the header to the beginning of `out`, its checksum included, and returns its length. `covered` is the sum

@@ -57,11 +57,11 @@ fn describe(packet: &[u8]) -> Result<String, CodecError> {
     };
     let (src, dst) = (ip.src(), ip.dst());
     if ip.protocol() == protocol::UDP {
-        ip.pseudo_header().verify_udp(inside)?;
+        UdpHeader::verify(inside, ip.pseudo_header())?;
         let (UdpHeader { src_port, dst_port, payload_len }, _) = UdpHeader::decode(inside)?;
         return Ok(format!("{outer}; udp {src} {src_port} to {dst} {dst_port} len {payload_len}"));
     }
-    ip.pseudo_header().verify_tcp(inside)?;
+    TcpHeader::verify(inside, ip.pseudo_header())?;
     let (TcpHeader { src_port, dst_port, segment }, _) = TcpHeader::decode(inside)?;
     let Segment { seq, ack, len, window, flags, options } = segment;
     let Flags { syn, ack: acks, fin, rst, psh } = flags;
@@ -134,7 +134,7 @@ fn errors_say_what_is_wrong_where_and_what_would_be_right() {
     assert!(tcp(6, &[1, 1, 1, 3]).starts_with("TCP header, byte 23: the option without a length"));
 
     let right = Checksum::pseudo_v4(A, B, protocol::TCP, 20).with(&[0; 20]).finish();
-    let wrong = Checksum::pseudo_v4(A, B, protocol::TCP, 20).verify_tcp(&[0; 20]).expect_err("no checksum");
+    let wrong = TcpHeader::verify(&[0; 20], Checksum::pseudo_v4(A, B, protocol::TCP, 20)).expect_err("no checksum");
     assert_eq!(text(wrong), format!("TCP header: the checksum is 0x0000, and that of the bytes {right:#06x}"));
 }
 
@@ -163,9 +163,9 @@ fn a_datagram_without_a_checksum_is_not_checked() {
     let header = UdpHeader { src_port: 1, dst_port: 2, payload_len: 0 };
     let mut out = [0; 8];
     header.encode(pseudo, &mut out).expect("room");
-    assert_eq!(pseudo.verify_udp(&out), Ok(()));
-    assert_eq!(pseudo.verify_udp(&[0, 1, 0, 2, 0, 8, 0, 0]), Ok(()));
-    assert!(pseudo.verify_udp(&[0, 1, 0, 2, 0, 8, 0, 1]).is_err());
+    assert_eq!(UdpHeader::verify(&out, pseudo), Ok(()));
+    assert_eq!(UdpHeader::verify(&[0, 1, 0, 2, 0, 8, 0, 0], pseudo), Ok(()));
+    assert!(UdpHeader::verify(&[0, 1, 0, 2, 0, 8, 0, 1], pseudo).is_err());
 }
 
 #[test]
@@ -269,7 +269,7 @@ proptest! {
         let mut out = [&[0xa5; 8][..], &payload].concat();
         prop_assert_eq!(header.encode(pseudo.with(&payload), &mut out), Ok(8));
         prop_assert!(out[6..8] != [0, 0], "there is a checksum");
-        prop_assert_eq!(pseudo.verify_udp(&out), Ok(()));
+        prop_assert_eq!(UdpHeader::verify(&out, pseudo), Ok(()));
         prop_assert_eq!(UdpHeader::decode(&out), Ok((header, &payload[..])));
     }
 
@@ -297,8 +297,8 @@ proptest! {
         }
         let _ = UdpHeader::decode(&bytes);
         let _ = TcpHeader::decode(&bytes);
-        let _ = Checksum::ZERO.verify_tcp(&bytes);
-        let _ = Checksum::ZERO.verify_udp(&bytes);
+        let _ = TcpHeader::verify(&bytes, Checksum::ZERO);
+        let _ = UdpHeader::verify(&bytes, Checksum::ZERO);
     }
 
     #[test]
@@ -311,9 +311,9 @@ proptest! {
         let len = header.wire_len() + payload.len();
         let pseudo = Checksum::pseudo_v4(A, B, protocol::TCP, len as u32);
         let mut segment = emit(&header, pseudo, &payload);
-        prop_assert_eq!(pseudo.verify_tcp(&segment), Ok(()));
+        prop_assert_eq!(TcpHeader::verify(&segment, pseudo), Ok(()));
         segment[at.index(len)] ^= 1 << bit;
-        let found = pseudo.verify_tcp(&segment);
+        let found = TcpHeader::verify(&segment, pseudo);
         prop_assert!(matches!(found, Err(CodecError::Checksum { .. })), "{:?}", found);
     }
 

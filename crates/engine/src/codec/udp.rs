@@ -15,14 +15,14 @@ pub struct UdpHeader {
 }
 
 const KIND: HeaderKind = HeaderKind::Udp;
-pub(super) const CHECKSUM_AT: usize = 6;
+const CHECKSUM_AT: usize = 6;
 
 impl UdpHeader {
     /// Bytes of the header.
     pub const LEN: usize = 8;
 
     /// Reads the header of `datagram`; with it comes the payload, as much of it as is there. The checksum is not looked
-    /// at: see [`Checksum::verify_udp`].
+    /// at: see [`verify`](UdpHeader::verify).
     ///
     /// # Errors
     /// If it ends within the header, or gives a length that its own header exceeds.
@@ -34,6 +34,23 @@ impl UdpHeader {
         };
         let header = UdpHeader { src_port: u16_at(fixed, 0), dst_port: u16_at(fixed, 2), payload_len };
         Ok((header, &behind[..behind.len().min(usize::from(payload_len))]))
+    }
+
+    /// Checks a datagram, header and payload, against its checksum; `pseudo_header` is the sum that it begins with. Over
+    /// IPv4 a checksum of zero means that there is none (RFC 768); over IPv6 there always is one (RFC 8200 s8.1), and a
+    /// caller refuses a datagram without.
+    ///
+    /// # Errors
+    /// [`CodecError::Short`] if there is no header, [`CodecError::Checksum`] if a bit has changed.
+    pub fn verify(bytes: &[u8], pseudo_header: Checksum) -> Result<(), CodecError> {
+        let checked = pseudo_header.verify(KIND, bytes, UdpHeader::LEN, CHECKSUM_AT);
+        match checked {
+            Err(CodecError::Checksum { found: 0, .. }) => Ok(()),
+            Err(CodecError::Checksum { header, found, right }) => {
+                Err(CodecError::Checksum { header, found, right: on_the_wire(right) })
+            }
+            checked => checked,
+        }
     }
 
     /// Writes the header to the beginning of `out`, its checksum included, and returns its length. `covered` is the sum
@@ -57,7 +74,7 @@ impl UdpHeader {
 }
 
 /// RFC 768: a checksum of zero is sent as all ones, because zero says that there is none.
-pub(super) const fn on_the_wire(sum: u16) -> u16 {
+const fn on_the_wire(sum: u16) -> u16 {
     if sum == 0 { 0xffff } else { sum }
 }
 

@@ -150,7 +150,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(Time, Packet)>> {
 }
 
 #[test]
-fn a_header_with_copies_on_the_line_is_lost_if_all_of_them_are_and_takes_their_time() {
+fn a_header_with_copies_is_lost_if_all_are_and_takes_their_time() {
     // The line carries headers 1 1 2 2 3 3, of which the 2nd, 3rd and 4th are lost, and then a user's packet once.
     let loss = Box::new(List::new(vec![2, 3, 4]));
     let mut link = Link::new(
@@ -169,7 +169,7 @@ fn a_header_with_copies_on_the_line_is_lost_if_all_of_them_are_and_takes_their_t
 }
 
 #[test]
-fn the_records_of_discards_are_handed_over_once_and_the_link_goes_on_recording() {
+fn records_of_discards_are_handed_over_once_and_recording_goes_on() {
     let setup = Setup { limit: Limit::Waiting(Capacity::Packets(0)), lost: vec![2], propagation: Duration::ZERO };
     let mut graph = Graph::new();
     let node = graph.add(link(&setup));

@@ -151,7 +151,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_byte_goes_across_once_and_in_order_and_both_directions_close_after_the_last(
+    fn every_byte_goes_across_in_order_and_both_directions_close(
         model in model(),
         down in bytes(20_000),
         up in bytes(5_000),
@@ -228,7 +228,7 @@ fn open(readable: Bytes, space: Bytes) -> View {
 }
 
 #[test]
-fn a_full_send_buffer_holds_back_the_other_side_of_a_buffer_and_not_of_a_store() {
+fn a_full_send_buffer_holds_back_a_buffers_other_side_and_no_stores() {
     let (local, remote) = (open(Bytes::ZERO, Bytes::ZERO), open(KB, KB));
     let mut buffer = Relay::new(RelayModel::BufferAndForward { limit: Bytes::ZERO });
     assert_eq!(buffer.next(&local, &remote), None);
@@ -237,7 +237,7 @@ fn a_full_send_buffer_holds_back_the_other_side_of_a_buffer_and_not_of_a_store()
 }
 
 #[test]
-fn a_buffer_reads_what_the_other_send_buffer_takes_and_what_its_limit_allows() {
+fn a_buffer_reads_what_its_limit_and_the_other_send_buffer_take() {
     let (local, remote) = (open(Bytes::ZERO, Bytes::new(300)), open(KB, KB));
     let mut relay = Relay::new(RelayModel::BufferAndForward { limit: Bytes::new(500) });
     assert_eq!(relay.next(&local, &remote), Some(Action::Read(Side::Remote, Bytes::new(800))));

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn acknowledgements_that_come_in_a_bunch_are_no_faster_than_what_was_sent() {
+    fn acknowledgements_in_a_bunch_are_no_faster_than_what_was_sent() {
         let mut rate = DeliveryRate::default();
         for n in 0..20 {
             rate.on_sent(ms(10 * n), 1 + n * 1_000, 1_001 + n * 1_000, false);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_without_data_marks_its_samples_until_what_was_out_is_delivered() {
+    fn a_sender_without_data_marks_its_samples_until_all_is_delivered() {
         let mut rate = DeliveryRate::default();
         rate.on_sent(ms(0), 1, 1_001, false);
         rate.on_app_limited(1_000);

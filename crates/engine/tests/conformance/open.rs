@@ -67,7 +67,7 @@ fn both_ends_may_open_at_once() {
 }
 
 #[test]
-fn a_lost_syn_is_sent_again_after_twice_as_long_each_time_and_then_given_up() {
+fn a_lost_syn_is_sent_again_after_twice_as_long_and_then_given_up() {
     let mut client = Bench::connecting(&plain());
     let seconds = ["0s", "1s", "3s", "7s", "15s", "31s", "63s"];
     assert_eq!(client.until(ms(122_999)), seconds.map(|at| format!("{at}: SYN")));
@@ -102,7 +102,7 @@ fn a_repeated_syn_ack_is_acknowledged() {
 }
 
 #[test]
-fn after_a_lost_syn_data_begins_with_one_segment_and_a_timeout_of_three_seconds() {
+fn after_a_lost_syn_data_begins_with_one_segment_and_three_seconds() {
     let mut client = Bench::connecting(&plain());
     client.until(ms(1_050));
     client.hear(syn_ack());
@@ -147,7 +147,7 @@ fn a_reset_that_does_not_acknowledge_the_syn_is_ignored() {
 }
 
 #[test]
-fn an_acknowledgement_of_something_never_sent_is_reset_before_the_connection_is_established() {
+fn an_acknowledgement_of_nothing_sent_is_reset_before_the_open() {
     let mut client = Bench::connecting(&plain());
     client.poll();
     assert_eq!(client.hear(ack(500)), ["RST 500"]);

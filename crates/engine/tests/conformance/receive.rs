@@ -65,7 +65,7 @@ fn the_receiver_of_1996_delays_the_acknowledgement_of_half_a_gap() {
 }
 
 #[test]
-fn the_receiver_of_1988_delays_even_the_acknowledgement_of_a_segment_out_of_order() {
+fn the_receiver_of_1988_delays_even_what_answers_a_segment_out_of_order() {
     let mut bench = acknowledging(|policy| DelayedAck { out_of_order_at_once: false, ..policy });
     assert_eq!(bench.hear(data(2_001, 1_000)), [""; 0]);
     assert_eq!(bench.until(ms(300)), ["300ms: ack 1 win 8000"]);

@@ -16,7 +16,7 @@ fn the_initial_window_is_what_the_personality_says() {
 }
 
 #[test]
-fn rfc_6928_s_initial_window_is_ten_segments_but_at_most_14600_bytes_or_two_segments() {
+fn rfc_6928_s_initial_window_is_ten_segments_or_14600_bytes() {
     for (mss, bytes) in [(536, 5_360), (1_000, 10_000), (1_460, 14_600), (4_000, 14_600), (9_000, 18_000)] {
         let p = Personality { mss: Bytes::new(mss), initial_window_segments: None, ..plain() };
         let options = Options { mss: Some(mss as u16), ..Options::default() };
@@ -27,7 +27,7 @@ fn rfc_6928_s_initial_window_is_ten_segments_but_at_most_14600_bytes_or_two_segm
 }
 
 #[test]
-fn the_acknowledgement_of_the_syn_ack_opens_the_window_of_a_bsd_server_by_a_segment() {
+fn the_ack_of_the_syn_ack_opens_a_bsd_servers_window_by_a_segment() {
     let bsd = Personality { mss: Bytes::new(1_000), ..Personality::bsd_reno_1996() };
     assert!(bsd.era.handshake_ack_opens_window);
     assert_eq!(Bench::server(&bsd).write(8_000).len(), 2);
@@ -83,7 +83,7 @@ fn nagle_does_not_hold_the_end_of_the_stream() {
 }
 
 #[test]
-fn no_small_segment_leaves_while_the_application_has_more_than_the_buffer_takes() {
+fn no_small_segment_leaves_while_more_waits_than_the_buffer_takes() {
     let p = Personality { send_buffer: Bytes::new(2_500), ..plain() };
     let mut bench = Bench::client(&p);
     assert_eq!(bench.tcp.write(Bytes::new(10_000)), Bytes::new(2_500));
@@ -96,7 +96,7 @@ fn no_small_segment_leaves_while_the_application_has_more_than_the_buffer_takes(
 }
 
 #[test]
-fn the_first_two_duplicate_acknowledgements_send_new_data_under_limited_transmit() {
+fn the_first_two_duplicates_send_new_data_under_limited_transmit() {
     for recovery in [Recovery::Reno, Recovery::NewReno] {
         let p = Personality { limited_transmit: true, recovery, ..plain() };
         let mut bench = Bench::client(&p);
@@ -164,7 +164,7 @@ fn paused(idle_restart: bool) -> (Bench, usize) {
 }
 
 #[test]
-fn a_pause_longer_than_the_timeout_closes_the_window_to_the_restart_window() {
+fn a_pause_beyond_the_timeout_closes_the_window_to_the_restart_window() {
     let (mut bench, _) = paused(true);
     bench.now += Duration::from_millis(1_001);
     assert_eq!(bench.write(90_000).len(), 4, "the initial window");

@@ -39,7 +39,7 @@ fn the_timeout_is_never_below_the_minimum() {
 }
 
 #[test]
-fn the_timer_runs_from_the_oldest_segment_and_again_from_every_new_acknowledgement() {
+fn the_timer_runs_from_the_oldest_segment_and_from_each_new_ack() {
     for p in each_recovery().iter().filter(|p| p.recovery != Recovery::RackTlp) {
         let mut bench = open(p);
         bench.write(2_000);

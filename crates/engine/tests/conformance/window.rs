@@ -73,7 +73,7 @@ fn half_full(window_update: WindowUpdate) -> Bench {
 }
 
 #[test]
-fn a_receiver_of_4_4bsd_announces_two_segments_and_linux_a_window_that_has_doubled() {
+fn a_4_4bsd_announces_two_segments_and_linux_a_doubled_window() {
     let mut bsd = half_full(WindowUpdate::TwoSegments);
     assert_eq!(bsd.read(1_999), [""; 0], "less than two segments");
     assert_eq!(bsd.read(1), ["ack 4001 win 6000"]);
@@ -84,7 +84,7 @@ fn a_receiver_of_4_4bsd_announces_two_segments_and_linux_a_window_that_has_doubl
 }
 
 #[test]
-fn a_receiver_of_4_4bsd_announces_half_of_a_buffer_that_has_no_room_for_four_segments() {
+fn a_receiver_of_4_4bsd_announces_half_of_a_small_buffer() {
     let window_update = WindowUpdate::TwoSegments;
     let mut bench = Bench::client(&Personality { window_update, receive_buffer: Bytes::new(3_000), ..plain() });
     bench.hear(data(1, 1_000));
@@ -106,7 +106,7 @@ fn a_reader_of_4_4bsd_that_keeps_up_causes_no_window_updates() {
 }
 
 #[test]
-fn nothing_but_acknowledgements_of_it_is_taken_while_the_window_is_closed() {
+fn nothing_but_acknowledgements_is_taken_by_a_closed_window() {
     let mut bench = full();
     assert_eq!(bench.hear(data(8_001, 1)), ["ack 8001 win 0"], "a probe is answered");
     assert_eq!(bench.tcp.received(), Bytes::new(8_000));
@@ -155,7 +155,7 @@ fn half_of_a_window_that_is_smaller_than_a_segment_is_filled() {
 }
 
 #[test]
-fn a_closed_window_is_probed_ever_more_slowly_for_as_long_as_it_is_answered() {
+fn a_closed_window_is_probed_ever_more_slowly_while_it_is_answered() {
     let mut bench = Bench::client_of(&plain(), syn_ack().offers(4_000));
     bench.write(4_000);
     assert_eq!(bench.hear(ack(4_001).offers(0)), [""; 0]);
@@ -199,7 +199,7 @@ fn a_window_that_is_taken_back_is_followed() {
 }
 
 #[test]
-fn a_peer_that_closes_the_window_over_data_in_flight_and_answers_is_not_given_up() {
+fn a_peer_that_closes_its_window_and_answers_is_not_given_up() {
     let mut bench = Bench::client_of(&plain(), syn_ack().offers(4_000));
     bench.write(4_000);
     for _ in 0..40 {

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_leave_at_the_rate_and_a_full_bucket_lets_the_first_ones_through() {
+    fn packets_leave_at_the_rate_and_a_full_bucket_lets_the_first_through() {
         assert_eq!(departures(0, 1_500, &[0, 0, 0, 50_000]), [0, 4_000, 8_000, 50_000]);
         assert_eq!(departures(0, 4_500, &[0, 0, 0, 0, 0]), [0, 0, 0, 4_000, 8_000]);
     }
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_with_tokens_does_not_overtake_one_that_waits_for_the_calendar() {
+    fn a_packet_with_tokens_overtakes_none_that_waits_for_the_calendar() {
         assert_eq!(departures(16, 1_500, &[0, 0, 9_000]), [0, 16_000, 16_000]);
     }
 

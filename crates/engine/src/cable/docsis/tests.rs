@@ -49,7 +49,7 @@ fn timeline(docsis: &mut Docsis, arrivals: &[(u64, usize, u32)]) -> Vec<(u64, us
 }
 
 #[test]
-fn an_idle_modem_asks_at_the_next_mini_slot_and_sends_in_the_map_after_the_next_look_ahead() {
+fn an_idle_modem_asks_at_once_and_sends_in_the_map_after_look_ahead() {
     // Asked in the mini-slot at 10.40 ms, heard at 10.45, in the MAP of 12 ms, which begins at 16: two opportunities, and
     // six mini-slots.
     let mut docsis = network(Channel::usual(), &Modem::unlimited(), 1, 1);
@@ -75,7 +75,7 @@ fn modems_that_collide_hear_it_from_the_next_map_and_ask_again() {
 }
 
 #[test]
-fn what_comes_while_a_request_is_outstanding_is_asked_for_by_the_burst_and_waits_a_second_cycle() {
+fn what_comes_during_a_request_is_asked_for_by_the_burst() {
     // The first burst is heard at 16.40, in the MAP of 18 ms: 22.10 to 22.40.
     let mut docsis = network(Channel::usual(), &Modem::unlimited(), 1, 1);
     assert_eq!(timeline(&mut docsis, &[(10_300, 0, ACK), (10_500, 0, ACK)]), [(16_400, 0, 1), (22_400, 0, 2)]);
@@ -88,7 +88,7 @@ fn what_comes_while_a_request_is_outstanding_is_asked_for_by_the_burst_and_waits
 }
 
 #[test]
-fn concatenation_sends_what_waits_in_one_burst_and_without_it_each_packet_takes_a_cycle() {
+fn concatenation_sends_in_one_burst_what_else_takes_a_cycle_each() {
     let arrivals = [(10_300, 0, ACK), (10_500, 0, ACK), (10_600, 0, ACK), (10_700, 0, ACK)];
     let mut docsis = network(Channel::usual(), &Modem::unlimited(), 1, 1);
     // Three times 74 bytes and a header of 6: 17 mini-slots from 22.10.
@@ -101,7 +101,7 @@ fn concatenation_sends_what_waits_in_one_burst_and_without_it_each_packet_takes_
 }
 
 #[test]
-fn what_exceeds_the_largest_burst_waits_a_cycle_or_goes_as_fragments_one_map_after_the_other() {
+fn what_exceeds_the_largest_burst_waits_or_goes_as_fragments() {
     // Two of 1528 bytes: 104 mini-slots each. The first ends at 21.30, and the MAP of 22 ms has the second.
     let arrivals = [(10_300, 0, 1_500), (10_300, 0, 1_500)];
     let mut docsis = network(Channel::usual(), &Modem::unlimited(), 1, 1);
@@ -160,7 +160,7 @@ fn a_calendar_of_grants_has_one_for_a_modem_in_each_entry() {
 }
 
 #[test]
-fn downstream_packets_are_shaped_then_share_the_channel_and_are_dropped_beyond_the_longest_delay() {
+fn downstream_packets_are_shaped_and_dropped_beyond_the_longest_delay() {
     let shaping = Shaping { rate: Rate::mbit(3), burst: Bytes::new(1_518), granularity: Duration::ZERO };
     let modem = Modem { down: Some(shaping), ..Modem::unlimited() };
     let mut docsis = network(Channel { down: Rate::bit(12_192_000), ..Channel::usual() }, &modem, 2, 1);
@@ -179,7 +179,7 @@ fn downstream_packets_are_shaped_then_share_the_channel_and_are_dropped_beyond_t
 }
 
 #[test]
-fn without_a_rate_of_its_own_a_modem_waits_for_the_channel_as_long_as_it_may() {
+fn a_modem_without_a_rate_waits_for_the_channel_as_long_as_it_may() {
     let modem = Modem { down_delay_max: Duration::from_millis(5), ..Modem::unlimited() };
     let mut docsis = network(Channel { down: Rate::bit(12_192_000), ..Channel::usual() }, &modem, 1, 1);
     for id in 1..=20 {

@@ -83,7 +83,7 @@ fn congestion(cause: Cause, pipe: u64) -> Congestion {
 }
 
 #[test]
-fn the_pace_of_the_initial_window_is_that_of_its_round_trip_times_the_gain_of_start_up() {
+fn the_first_pace_is_that_of_the_round_trip_times_start_ups_gain() {
     let path = Path::new();
     let initial = 10 * MSS * 8 * 1_000 / RTT_MS;
     let pace = path.bbr.pacing().expect("it paces from the start").get();
@@ -91,7 +91,7 @@ fn the_pace_of_the_initial_window_is_that_of_its_round_trip_times_the_gain_of_st
 }
 
 #[test]
-fn without_a_round_trip_the_pace_is_that_of_a_millisecond_until_the_first_one_is_measured() {
+fn until_a_round_trip_is_measured_the_pace_is_that_of_a_millisecond() {
     let mut path = Path::new();
     path.bbr = Bbr::new(&setup());
     let blind = path.bbr.pace;
@@ -100,7 +100,7 @@ fn without_a_round_trip_the_pace_is_that_of_a_millisecond_until_the_first_one_is
 }
 
 #[test]
-fn start_up_doubles_the_rate_until_it_has_not_grown_for_three_round_trips_and_then_drains() {
+fn start_up_doubles_the_rate_until_it_grows_no_more_and_then_drains() {
     let mut path = Path::new();
     let mut delivered = Vec::new();
     while path.bbr.mode == Mode::Startup {
@@ -113,7 +113,7 @@ fn start_up_doubles_the_rate_until_it_has_not_grown_for_three_round_trips_and_th
 }
 
 #[test]
-fn the_pace_goes_round_with_a_quarter_more_and_a_quarter_less_once_in_eight_round_trips() {
+fn the_pace_goes_a_quarter_up_and_down_once_in_eight_round_trips() {
     let mut path = Path::full();
     let mut gains = Vec::new();
     for _ in 0..160 {
@@ -137,7 +137,7 @@ fn the_window_is_twice_what_the_path_holds_and_room_for_three_bursts() {
 }
 
 #[test]
-fn after_ten_seconds_without_a_shorter_round_trip_the_window_is_four_segments_for_a_moment() {
+fn after_ten_seconds_the_window_is_four_segments_for_a_moment() {
     let mut path = Path::full();
     // Each round trip is a little longer than the shortest, as if others queued.
     path.bbr.min_rtt = Some(Duration::from_millis(RTT_MS - 1));
@@ -186,7 +186,7 @@ fn a_sender_that_is_kept_waiting_does_not_lower_its_rate() {
 }
 
 #[test]
-fn a_loss_holds_the_window_for_a_round_trip_and_leaves_rate_and_window_as_they_were() {
+fn a_loss_holds_the_window_for_a_round_trip_and_takes_nothing_off() {
     let mut path = Path::full();
     path.rounds(20);
     let (before, rate) = (path.bbr.cwnd, path.bbr.rate.max());
@@ -199,7 +199,7 @@ fn a_loss_holds_the_window_for_a_round_trip_and_leaves_rate_and_window_as_they_w
 }
 
 #[test]
-fn a_timeout_leaves_a_segment_and_the_window_comes_back_once_all_is_repaired() {
+fn a_timeout_leaves_a_segment_until_all_is_repaired() {
     let mut path = Path::full();
     path.rounds(20);
     let before = path.bbr.cwnd;

@@ -105,7 +105,7 @@ fn after_a_loss_the_window_follows_the_cubic_through_its_old_maximum() {
 }
 
 #[test]
-fn where_the_product_of_bandwidth_and_delay_is_small_the_window_grows_as_renos() {
+fn where_bandwidth_times_delay_is_small_the_window_grows_as_renos() {
     let mut clocked = Clocked::after_loss(20, Duration::from_millis(10));
     let mut table = String::from("round  cwnd [segments]\n");
     for round in 0..=20 {
@@ -267,7 +267,7 @@ proptest! {
     }
 
     #[test]
-    fn the_window_never_falls_on_an_ack_and_never_below_two_segments_on_a_loss(
+    fn the_window_never_falls_on_an_ack_nor_below_two_segments_on_a_loss(
         events in proptest::collection::vec((0..40_u8, 1..200_000_u64, 0..2_000_000_000_u64), 1..300),
     ) {
         let mut clocked = Clocked::starting(10, Duration::from_millis(50));

@@ -84,7 +84,7 @@ fn the_windows_are_those_of_the_vectors() {
 }
 
 #[test]
-fn at_rest_the_window_is_between_those_that_alpha_and_alpha_less_two_give_without_rounding() {
+fn at_rest_the_window_is_that_of_alpha_within_the_rounding() {
     // Equation (5): (alpha - 2) D / (D - d) < w <= alpha D / (D - d).
     let mut rng = Rng::named(5, "fast");
     for _ in 0..2_000 {
@@ -218,7 +218,7 @@ fn a_timeout_begins_slow_start_again_with_what_is_known_of_the_path() {
 }
 
 #[test]
-fn a_pause_leaves_the_initial_window_and_slow_start_ends_where_the_window_was() {
+fn after_a_pause_slow_start_ends_where_the_window_was() {
     let mut fast = controller(20, 10);
     for at in 0..10 {
         fast.on_ack(&ack(100 + at, 100, 2));

@@ -93,7 +93,7 @@ fn classic_hystart_leaves_small_windows_alone() {
 }
 
 #[test]
-fn hystart_plus_plus_grows_by_a_quarter_for_five_rounds_before_it_ends_slow_start() {
+fn hystart_plus_plus_grows_by_a_quarter_for_five_rounds_first() {
     let far = Duration::from_millis(3);
     let mut path = Path::of(HyStart::PlusPlus, 40);
     assert!(!path.round(80, far));

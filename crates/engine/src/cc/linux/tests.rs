@@ -154,7 +154,7 @@ fn cubic_follows_its_curve_within_one_percent() {
 }
 
 #[test]
-fn where_the_cubic_is_slow_the_window_grows_by_eight_fifteenths_of_a_segment_a_round() {
+fn where_the_cubic_is_slow_the_window_grows_by_8_15_of_a_segment() {
     let mut clocked = Clocked::new(&CUBIC, 30, 10);
     clocked.congest(Cause::Loss, 0, 0);
     assert_eq!(clocked.segments(), 21);

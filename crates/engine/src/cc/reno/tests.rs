@@ -35,7 +35,7 @@ fn avoiding(setup: Setup, segments: u64) -> Reno {
 }
 
 #[test]
-fn slow_start_doubles_in_a_round_trip_up_to_the_threshold_and_then_adds_a_segment() {
+fn slow_start_doubles_up_to_the_threshold_and_then_adds_a_segment() {
     let mut reno = Reno { ssthresh: 16 * MSS, ..Reno::new(setup(false)) };
     let mut table = String::from("round  ack  cwnd [bytes]\n");
     let mut windows = vec![reno.window().get()];
@@ -109,7 +109,7 @@ fn the_halving_of_1996_takes_whole_segments_of_what_was_usable() {
 }
 
 #[test]
-fn nothing_grows_while_recovery_holds_the_window_or_the_application_does_not_use_it() {
+fn nothing_grows_in_recovery_or_without_use_of_the_window() {
     for (may_grow, window_limited) in [(false, true), (true, false)] {
         for mut reno in [Reno::new(setup(false)), avoiding(setup(false), 8)] {
             let (before, acked) = (reno.window(), Bytes::new(MSS));
@@ -121,7 +121,7 @@ fn nothing_grows_while_recovery_holds_the_window_or_the_application_does_not_use
 }
 
 #[test]
-fn an_idle_connection_restarts_at_its_initial_window_and_keeps_its_threshold() {
+fn an_idle_connection_restarts_small_and_keeps_its_threshold() {
     let mut reno = avoiding(setup(false), 12);
     reno.on_congestion(&congestion(Cause::Idle, 0, 12_000));
     assert_eq!((reno.window().get(), reno.threshold().get()), (2_000, 12_000));

@@ -51,7 +51,7 @@ fn arrive(twice: bool, numbers: impl IntoIterator<Item = u32>, lost: &[u32]) -> 
 }
 
 #[test]
-fn a_header_in_order_takes_four_bytes_and_its_options_and_one_that_is_sent_again_comes_whole() {
+fn a_header_in_order_takes_four_bytes_and_one_sent_again_comes_whole() {
     let mut compression = Compression::new(true);
     assert_eq!(sent(&mut compression, &header(0, 9)), 52, "nothing is known of the first");
     assert_eq!(sent(&mut compression, &header(1, 9)), 16);
@@ -63,7 +63,7 @@ fn a_header_in_order_takes_four_bytes_and_its_options_and_one_that_is_sent_again
 }
 
 #[test]
-fn without_twice_a_loss_takes_all_that_follow_with_it_until_a_header_comes_whole() {
+fn without_twice_a_loss_takes_all_that_follow_until_a_whole_header() {
     assert_eq!(arrive(false, [0, 1, 2, 3, 4, 2, 5, 6], &[2]), [0, 1], "the second 2 is lost as well");
     assert_eq!(arrive(false, [0, 1, 2, 3, 4, 1, 5, 6], &[2]), [0, 1, 1, 5, 6], "1 goes back and comes whole");
 }
@@ -97,7 +97,7 @@ fn each_connection_is_known_apart() {
 
 proptest! {
     #[test]
-    fn over_a_link_every_header_arrives_that_is_not_lost_and_the_books_are_right(
+    fn over_a_link_each_header_not_lost_arrives_and_the_books_are_right(
         lost in vec(1_u64..200, 0..40),
         micros in 0_u64..500,
     ) {

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn header_packets_never_number_more_than_the_threshold_and_users_packets_pass() {
+    fn headers_never_number_more_than_the_threshold_and_users_pass() {
         let mut queue = queue(Early::Headers(64), false);
         let header = marked(Class::Header, 52);
         assert_eq!(taken(&mut queue, &header, 64), 64, "a burst passes: the average is still low");
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn how_many_headers_waited_is_forgotten_although_packets_with_a_guarantee_wait_on() {
+    fn headers_are_forgotten_although_guaranteed_packets_wait_on() {
         assert!(dropped_after(0, 20) > 0);
         assert_eq!(dropped_after(10_000, 20), 0);
     }

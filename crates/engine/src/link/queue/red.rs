@@ -308,14 +308,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_struck_below_the_lower_threshold_and_everything_from_the_upper_on() {
+    fn nothing_is_struck_below_the_thresholds_and_all_from_the_upper_on() {
         let mut law = law(THRESHOLDS);
         assert_eq!(share_struck(&mut law, 4), 0.0);
         assert_eq!(share_struck(&mut law, 15), 1.0);
     }
 
     #[test]
-    fn between_the_thresholds_drops_are_spread_evenly_at_twice_the_slopes_chance() {
+    fn between_the_thresholds_drops_come_evenly_at_twice_the_slope() {
         // With p_a = p_b / (1 - count p_b) the gap between drops is uniform in 1..1/p_b: half as long as with p_b alone.
         let share = share_struck(&mut law(THRESHOLDS), 10);
         assert!((share - 0.02).abs() < 0.001, "half the slope of 2% is 1%, and twice that {share}");
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drop_on_the_way_into_an_empty_queue_does_not_end_the_time_in_which_it_forgets() {
+    fn a_drop_into_an_empty_queue_does_not_stop_it_from_forgetting() {
         let mut law = law(Thresholds { weight_bits: 9, ..THRESHOLDS });
         law.average = 20 << AVERAGE_BITS;
         law.emptied(Time::ZERO);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_stays_short_loses_nothing_and_one_that_is_full_drops_what_arrives() {
+    fn a_short_queue_loses_nothing_and_a_full_one_drops_what_arrives() {
         let packet = super::super::tests::packet(1_000);
         let mut queue =
             Red::new(Thresholds { weight_bits: 9, ..THRESHOLDS }, Counts::Packets, 20, Rng::named(1, "red"));

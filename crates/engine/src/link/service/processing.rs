@@ -37,7 +37,7 @@ mod tests {
     use crate::units::Rate;
 
     #[test]
-    fn each_packet_takes_up_to_the_longest_time_more_and_half_of_it_on_average() {
+    fn each_packet_takes_half_of_the_longest_time_more_on_average() {
         let constant = Box::new(Constant::new(Rate::mbit(12)));
         let mut service = Processing::new(constant, Duration::from_micros(200), Rng::named(1, "processing"));
         let (mut now, mut longer) = (Time::ZERO, Vec::new());
