@@ -1,12 +1,13 @@
 //! The links and routers of a scenario as a graph, without those who send: a [`World`](crate::world::World) puts its
 //! hosts inside, a driver in real time stands outside in their place.
 
+mod carrier;
 mod parts;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headend_engine::cable::docsis::{self, Docsis};
+use headend_engine::cable::docsis::Docsis;
 use headend_engine::cable::{self, Cable};
 use headend_engine::graph::Graph;
 use headend_engine::link::{Link, Stats};
@@ -15,6 +16,7 @@ use headend_engine::packet::{Discard, Packet};
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 
+use self::carrier::Carrier;
 use crate::edge::Edge;
 use crate::router::Router;
 use headend_scenario::results::LinkRow;
@@ -69,18 +71,19 @@ pub enum Piece<H, P> {
 #[derive(Debug)]
 pub(crate) struct WiredLink {
     pub(crate) name: Arc<str>,
-    /// The nodes that it joins, as the scenario gives them.
-    pub(crate) between: [usize; 2],
-    pub(crate) place: Place,
+    /// What carries it, direction by direction.
+    pub(crate) ways: Vec<WiredWay>,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
-    /// The two directions of a plain link, from the first node of `between` and back.
-    Plain([usize; 2]),
-    Cable(usize),
-    /// A channel, and which of its modems.
-    Docsis(usize, usize),
+/// One direction of a link and where it is in the graph.
+#[derive(Debug)]
+pub(crate) struct WiredWay {
+    /// `a->b`, or which of a cable's links.
+    direction: String,
+    /// The piece that carries it ...
+    pub(crate) piece: usize,
+    /// ... and which of the piece's directions it is.
+    way: usize,
 }
 
 /// One direction of a link of the scenario.
@@ -90,39 +93,24 @@ pub struct Way<'a> {
     pub link: &'a str,
     /// `a->b`, or which of a cable's links.
     pub direction: String,
-    piece: Carrier<'a>,
-}
-
-/// What carries one direction.
-#[derive(Clone, Copy, Debug)]
-enum Carrier<'a> {
-    Link(&'a Link),
-    Modem(&'a Docsis, usize, docsis::ChannelDirection),
+    carrier: &'a dyn Carrier,
+    way: usize,
 }
 
 impl<'a> Way<'a> {
     /// What it has counted.
     pub fn stats(&self) -> Stats {
-        match self.piece {
-            Carrier::Link(link) => link.stats(),
-            Carrier::Modem(docsis, modem, way) => docsis.stats(modem, way),
-        }
+        self.carrier.stats(self.way)
     }
 
     /// Packets and bytes that wait; with a modem, those on their way too.
     pub fn backlog(&self) -> (u64, Bytes) {
-        match self.piece {
-            Carrier::Link(link) => link.backlog(),
-            Carrier::Modem(docsis, modem, way) => docsis.backlog(modem, way),
-        }
+        self.carrier.backlog(self.way)
     }
 
     /// The packets that did not get through since a record began.
     pub fn discards(&self) -> &'a [Discard] {
-        match self.piece {
-            Carrier::Link(link) => link.discards(),
-            Carrier::Modem(docsis, modem, way) => docsis.discards(modem, way),
-        }
+        self.carrier.discards(self.way)
     }
 }
 
@@ -208,32 +196,15 @@ impl<H: Node, P: Node> Network<H, P> {
 
     /// Every direction of every link, in the order of the file.
     pub fn ways(&self) -> Vec<Way<'_>> {
-        (0..self.links.len()).flat_map(|link| self.ways_of(link)).collect()
-    }
-
-    fn ways_of(&self, link: usize) -> Vec<Way<'_>> {
-        let name = &*self.links[link].name;
-        let way = move |direction, piece| Way { link: name, direction, piece };
-        match self.links[link].place {
-            Place::Plain(pieces) => {
-                let pieces = pieces.map(|piece| match &self.graph.nodes()[piece] {
-                    Piece::Link(link) => link,
-                    _ => unreachable!("a plain link is two links"),
-                });
-                let pieces = pieces.map(Carrier::Link);
-                self.directions(link).into_iter().zip(pieces).map(|(name, piece)| way(name, piece)).collect()
-            }
-            Place::Cable(piece) => {
-                let Piece::Cable(cable) = &self.graph.nodes()[piece] else { unreachable!("a cable is a cable") };
-                let pieces = cable.links().map(Carrier::Link);
-                cable::LINKS.into_iter().zip(pieces).map(|(name, piece)| way(name.to_owned(), piece)).collect()
-            }
-            Place::Docsis(piece, modem) => {
-                let Piece::Docsis(docsis) = &self.graph.nodes()[piece] else { unreachable!("a channel is a channel") };
-                let pieces = DOCSIS_WAYS.map(|way| Carrier::Modem(docsis, modem, way));
-                self.directions(link).into_iter().zip(pieces).map(|(name, piece)| way(name, piece)).collect()
+        let nodes = self.graph.nodes();
+        let mut ways = Vec::with_capacity(2 * self.links.len());
+        for WiredLink { name, ways: wired } in &self.links {
+            for WiredWay { direction, piece, way } in wired {
+                let carrier = nodes[*piece].carrier();
+                ways.push(Way { link: name, direction: direction.clone(), carrier, way: *way });
             }
         }
+        ways
     }
 
     /// Closes the books of every link at `end` and yields what each of its directions counted, in the order of the file.
@@ -242,50 +213,17 @@ impl<H: Node, P: Node> Network<H, P> {
     /// If packets were not conserved or Little's law does not hold on a link.
     pub fn link_rows(&mut self, end: Time) -> Vec<LinkRow> {
         let mut rows = Vec::with_capacity(2 * self.links.len());
-        for link in 0..self.links.len() {
-            for (direction, stats) in self.close_books(link, end) {
-                rows.push(link_row(&self.links[link].name, direction, &stats));
+        for link in &self.links {
+            for WiredWay { direction, piece, way } in &link.ways {
+                let stats = self.graph.node_mut(*piece).carrier_mut().close_books(*way, end);
+                rows.push(link_row(&link.name, direction, &stats));
             }
         }
         rows
     }
-
-    /// Checks link `link` and yields what each of its directions counted.
-    fn close_books(&mut self, link: usize, end: Time) -> Vec<(String, Stats)> {
-        match self.links[link].place {
-            Place::Plain(pieces) => {
-                let directions = self.directions(link);
-                let stats = pieces.map(|piece| match self.graph.node_mut(piece) {
-                    Piece::Link(link) => link.close_books(end),
-                    _ => unreachable!("a plain link is two links"),
-                });
-                directions.into_iter().zip(stats).collect()
-            }
-            Place::Cable(piece) => {
-                let Piece::Cable(cable) = self.graph.node_mut(piece) else { unreachable!("a cable is a cable") };
-                let stats = cable.links_mut().map(|link| link.close_books(end));
-                cable::LINKS.into_iter().map(str::to_owned).zip(stats).collect()
-            }
-            Place::Docsis(piece, modem) => {
-                let directions = self.directions(link);
-                let Piece::Docsis(docsis) = self.graph.node_mut(piece) else { unreachable!("a channel is a channel") };
-                let stats = DOCSIS_WAYS.map(|way| docsis.close_books(modem, way, end));
-                directions.into_iter().zip(stats).collect()
-            }
-        }
-    }
-
-    /// The names of the two directions of a plain or docsis link.
-    fn directions(&self, link: usize) -> [String; 2] {
-        let [a, b] = self.links[link].between.map(|node| self.nodes[node].as_str());
-        [format!("{a}->{b}"), format!("{b}->{a}")]
-    }
 }
 
-/// In the order of a link's directions: the headend is the first of its nodes.
-const DOCSIS_WAYS: [docsis::ChannelDirection; 2] = [docsis::ChannelDirection::Down, docsis::ChannelDirection::Up];
-
-fn link_row(link: &Arc<str>, direction: String, stats: &Stats) -> LinkRow {
+fn link_row(link: &Arc<str>, direction: &str, stats: &Stats) -> LinkRow {
     LinkRow {
         link: link.clone(),
         direction: direction.into(),
@@ -337,9 +275,14 @@ fn wire<H: Node, P: Node>(
             next_port[node] += 1;
             (node, Port(next_port[node] - 1))
         });
-        let place = match &link.kind {
+        let [there_name, back_name] = [[0, 1], [1, 0]].map(|ends| {
+            let [from, to] = ends.map(|end: usize| scenario.nodes[link.between[end]].name.as_str());
+            format!("{from}->{to}")
+        });
+        let ways = match &link.kind {
             LinkKind::Plain { there, back } => {
-                Place::Plain([(there, a, b, "there"), (back, b, a, "back")].map(|(direction, from, to, name)| {
+                let directions = [(there, a, b, "there", there_name), (back, b, a, "back", back_name)];
+                let ways = directions.map(|(direction, from, to, name, direction_name)| {
                     let [loss, queue] = ["loss", "queue"].map(|part| format!("links/{}/{name}/{part}", link.name));
                     let mut piece = parts::plain_link(direction, seed, &loss, &queue);
                     if record_discards {
@@ -348,8 +291,9 @@ fn wire<H: Node, P: Node>(
                     let index = graph.add(Piece::Link(piece));
                     graph.wire(from.0, from.1, index, Port(0));
                     graph.wire(index, Port(1), to.0, to.1);
-                    index
-                }))
+                    WiredWay { direction: direction_name, piece: index, way: 0 }
+                });
+                ways.into()
             }
             LinkKind::Cable(spec) => {
                 let mut piece = parts::cable(spec, seed, &link.name);
@@ -361,7 +305,8 @@ fn wire<H: Node, P: Node>(
                     graph.wire(node.0, node.1, index, side);
                     graph.wire(index, side, node.0, node.1);
                 }
-                Place::Cable(index)
+                let way = |(way, name): (usize, &str)| WiredWay { direction: name.to_owned(), piece: index, way };
+                cable::LINKS.into_iter().enumerate().map(way).collect()
             }
             LinkKind::Docsis(spec) => {
                 let owner = match spec.channel {
@@ -377,10 +322,13 @@ fn wire<H: Node, P: Node>(
                     graph.wire(node.0, node.1, index, side);
                     graph.wire(index, side, node.0, node.1);
                 }
-                Place::Docsis(index, modem)
+                vec![
+                    WiredWay { direction: there_name, piece: index, way: 2 * modem },
+                    WiredWay { direction: back_name, piece: index, way: 2 * modem + 1 },
+                ]
             }
         };
-        wired.push(WiredLink { name: link.name.as_str().into(), between: link.between, place });
+        wired.push(WiredLink { name: link.name.as_str().into(), ways });
     }
     wired
 }
@@ -392,6 +340,31 @@ impl Node for Nobody {
 
     fn poll(&mut self, _now: Time) -> Step {
         match *self {}
+    }
+}
+
+impl<H, P> Piece<H, P> {
+    /// The piece as what carries packets.
+    ///
+    /// # Panics
+    /// If it is none that a link is made of.
+    fn carrier(&self) -> &dyn Carrier {
+        match self {
+            Piece::Link(link) => link,
+            Piece::Cable(cable) => &**cable,
+            Piece::Docsis(docsis) => &**docsis,
+            Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => panic!("a link carries packets"),
+        }
+    }
+
+    /// As [`carrier`](Piece::carrier), to close its books.
+    fn carrier_mut(&mut self) -> &mut dyn Carrier {
+        match self {
+            Piece::Link(link) => link,
+            Piece::Cable(cable) => &mut **cable,
+            Piece::Docsis(docsis) => &mut **docsis,
+            Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => panic!("a link carries packets"),
+        }
     }
 }
 

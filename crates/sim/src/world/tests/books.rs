@@ -7,7 +7,7 @@ use headend_engine::packet::Packet;
 use headend_engine::units::Capacity;
 
 use super::*;
-use crate::network::{Piece, Place};
+use crate::network::Piece;
 
 /// Forwards to an honest queue, but for what `cheat` does to what comes out.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Queue for Cheating {
 /// A transfer over the paper's path with such a queue in front of the Ethernet; how many packets waited in it.
 fn run_with(cheat: Cheat) -> u64 {
     let mut world = World::build(&paper(300_000, LossModel::NONE), 0, false);
-    let Place::Plain([down, _]) = world.network.links[1].place else { panic!("the Ethernet is a plain link") };
+    let down = world.network.links[1].ways[0].piece;
     let queue = Cheating { honest: DropTail::new(Capacity::Unlimited), cheat, taken: 0 };
     let service = Box::new(Constant::new(Rate::mbit(10)));
     *world.network.graph.node_mut(down) = Piece::Link(Link::new(Box::new(queue), service, None, Duration::ZERO));

@@ -1,0 +1,86 @@
+//! Pieces of a network that carry packets, whatever they are: each in one direction, or in several by number.
+
+use std::fmt::Debug;
+
+use headend_engine::cable::Cable;
+use headend_engine::cable::docsis::{ChannelDirection, Docsis};
+use headend_engine::link::{Link, Stats};
+use headend_engine::packet::Discard;
+use headend_engine::time::Time;
+use headend_engine::units::Bytes;
+
+/// A piece that carries packets. What it counts, it counts by direction.
+pub(crate) trait Carrier: Debug {
+    /// What direction `way` has counted.
+    fn stats(&self, way: usize) -> Stats;
+
+    /// Packets and bytes that wait in direction `way`; with a modem, those on their way too.
+    fn backlog(&self, way: usize) -> (u64, Bytes);
+
+    /// The packets that did not get through in direction `way` since a record began.
+    fn discards(&self, way: usize) -> &[Discard];
+
+    /// What direction `way` has counted when a run ends, with its books checked.
+    fn close_books(&mut self, way: usize, end: Time) -> Stats;
+}
+
+/// One direction.
+impl Carrier for Link {
+    fn stats(&self, _way: usize) -> Stats {
+        Link::stats(self)
+    }
+
+    fn backlog(&self, _way: usize) -> (u64, Bytes) {
+        Link::backlog(self)
+    }
+
+    fn discards(&self, _way: usize) -> &[Discard] {
+        Link::discards(self)
+    }
+
+    fn close_books(&mut self, _way: usize, end: Time) -> Stats {
+        Link::close_books(self, end)
+    }
+}
+
+/// The four links, in the order of [`cable::LINKS`](headend_engine::cable::LINKS).
+impl Carrier for Cable {
+    fn stats(&self, way: usize) -> Stats {
+        self.links()[way].stats()
+    }
+
+    fn backlog(&self, way: usize) -> (u64, Bytes) {
+        self.links()[way].backlog()
+    }
+
+    fn discards(&self, way: usize) -> &[Discard] {
+        self.links()[way].discards()
+    }
+
+    fn close_books(&mut self, way: usize, end: Time) -> Stats {
+        self.links_mut()[way].close_books(end)
+    }
+}
+
+/// Two directions for each modem: number `2 m` is down to modem `m`, `2 m + 1` up from it.
+impl Carrier for Docsis {
+    fn stats(&self, way: usize) -> Stats {
+        Docsis::stats(self, way / 2, direction(way))
+    }
+
+    fn backlog(&self, way: usize) -> (u64, Bytes) {
+        Docsis::backlog(self, way / 2, direction(way))
+    }
+
+    fn discards(&self, way: usize) -> &[Discard] {
+        Docsis::discards(self, way / 2, direction(way))
+    }
+
+    fn close_books(&mut self, way: usize, end: Time) -> Stats {
+        Docsis::close_books(self, way / 2, direction(way), end)
+    }
+}
+
+fn direction(way: usize) -> ChannelDirection {
+    if way.is_multiple_of(2) { ChannelDirection::Down } else { ChannelDirection::Up }
+}
