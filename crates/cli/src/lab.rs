@@ -258,7 +258,7 @@ fn unmapped(points: &[Point]) -> Vec<String> {
         for (number, node) in scenario.nodes.iter().enumerate() {
             match &node.kind {
                 NodeKind::Host { personality, .. } => note(node.name.clone(), site::unmapped(personality)),
-                NodeKind::Proxy(proxy) if scenario.flows.iter().any(|flow| flow.via == Some(number)) => {
+                NodeKind::Proxy(proxy) if scenario.flows.iter().any(|flow| flow.via() == Some(number)) => {
                     for (side, tcp) in [("local", &proxy.local), ("remote", &proxy.remote)] {
                         note(format!("{}.{side}", node.name), site::unmapped(&tcp.personality));
                     }

@@ -1,17 +1,21 @@
 //! Every field a scenario may have, said once: the parser, `--set`, the JSON Schema and the reference page read this.
 
 mod circuit;
-mod flow;
 mod link;
 mod medium;
 pub(super) mod part;
 
+pub use crate::flow::{FLOW, SOCKET};
 pub use circuit::CIRCUIT;
-pub use flow::{FLOW, SOCKET};
+pub(crate) use circuit::{COPIES, DROPS, DropsTag, IMPLEMENTATIONS};
 pub use link::{ACCESS, BACK, BITS_PER_SYMBOL, CHANNEL, DOCSIS_CHANNEL, LINK, MODEM};
 pub use medium::{LOSS, QUEUE, RATE};
 
 pub use headend_engine::part::{Absent, RATE_BPS, SIZE_BYTES_MAX};
+
+use headend_engine::part::names;
+use headend_engine::relay::RelayModel;
+use headend_engine::units::Bytes;
 
 use super::tcp;
 
@@ -139,15 +143,15 @@ pub const VALUES_MAX: usize = 5_000_000;
 pub const RUNS_MAX: u64 = 10_000_000;
 
 const SECOND_NS: u64 = 1_000_000_000;
-const HOUR_NS: u64 = 3_600 * SECOND_NS;
+pub(crate) const HOUR_NS: u64 = 3_600 * SECOND_NS;
 /// Longest run: a thousand hours of virtual time.
-const DURATION_NS_MAX: u64 = 1_000 * HOUR_NS;
+pub(crate) const DURATION_NS_MAX: u64 = 1_000 * HOUR_NS;
 
 const DELAY: Kind = Kind::Span { min: 0, max: HOUR_NS };
 /// When a step of a rate or loss begins.
 pub(super) const STEP_TIME: Kind = Kind::Span { min: 0, max: DURATION_NS_MAX };
 
-const fn field(name: &'static str, kind: Kind, absent: Absent, doc: &'static str) -> Field {
+pub(crate) const fn field(name: &'static str, kind: Kind, absent: Absent, doc: &'static str) -> Field {
     Field { name, kind, absent, only: &[], doc }
 }
 
@@ -195,6 +199,21 @@ const ROOT_FIELDS: &[Field] = &[
     field("sweep", Kind::Sweep, Is("{}"), "Fields to vary: lists of values by path. Every combination is a point."),
 ];
 
+/// What a node can be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NodeTag {
+    Host,
+    Router,
+    Proxy,
+}
+
+pub(crate) const NODE_KINDS: &[(&str, NodeTag)] =
+    &[("host", NodeTag::Host), ("router", NodeTag::Router), ("proxy", NodeTag::Proxy)];
+/// How a proxy relays, given its limit.
+type Relay = fn(Bytes) -> RelayModel;
+pub(crate) const RELAYS: &[(&str, Relay)] =
+    &[("buffer", |limit| RelayModel::BufferAndForward { limit }), ("store", |_| RelayModel::StoreAndForward)];
+
 /// A node.
 pub static NODE: Shape = Shape { name: "node", tag: Some("kind"), fields: || NODE_FIELDS };
 const HOST: &[&str] = &["host"];
@@ -202,7 +221,7 @@ const PROXY: &[&str] = &["proxy"];
 const NODE_FIELDS: &[Field] = &[
     field(
         "kind",
-        Kind::Choice(|| vec!["host", "router", "proxy"]),
+        Kind::Choice(|| names(NODE_KINDS)),
         Is("host"),
         "A host runs connections and applications; a router passes packets on. A proxy splits the connections of the \
          flows that go `via` it, and passes on other packets as a router.",
@@ -218,7 +237,7 @@ const NODE_FIELDS: &[Field] = &[
     field_of(
         PROXY,
         "relay",
-        Kind::Choice(|| vec!["buffer", "store"]),
+        Kind::Choice(|| names(RELAYS)),
         Is("buffer"),
         "`buffer`: what arrives on one side is queued for the other, whose full socket buffer holds it back. `store`: \
          what arrives is stored, and no sender waits for the other side.",
@@ -306,6 +325,11 @@ impl Shape {
 }
 
 impl Field {
+    /// True if another field of this name says and takes the same.
+    pub(crate) fn is_the_same_as(&self, other: &Field) -> bool {
+        (self.kind.expected(), self.absent, self.doc) == (other.kind.expected(), other.absent, other.doc)
+    }
+
     /// True if the field applies when the table's tag has this value.
     pub fn applies(&self, tag: &str) -> bool {
         self.only.is_empty() || self.only.contains(&tag)

@@ -3,6 +3,7 @@
 mod document;
 mod error;
 pub mod fields;
+mod flow;
 mod model;
 mod path;
 pub mod pcapng;
@@ -24,9 +25,13 @@ use headend_engine::time::Duration;
 
 pub use document::{Document, FILE_BYTES_MAX};
 pub use error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
+pub use flow::{
+    Bulk, Datagrams, Flow, FlowKind, FtpGet, HttpGet, Media, Opening, Over, Ports, Requests, Socket, Stale, Talk,
+    Transfer,
+};
 pub use model::{
-    Cable, Channel, Circuit, Direction, Docsis, DocsisChannel, Flow, FlowKind, Implementation, Link, LinkKind, Media,
-    Node, NodeKind, Over, Proxy, Socket, Stale, Tcp, TunnelDrops,
+    Cable, Channel, Circuit, Direction, Docsis, DocsisChannel, Implementation, Link, LinkKind, Node, NodeKind, Proxy,
+    Tcp, TunnelDrops,
 };
 
 /// A network and a workload, every name resolved and every value checked.

@@ -2,7 +2,6 @@
 
 mod circuit;
 mod docsis;
-mod media;
 mod medium;
 mod network;
 
@@ -16,12 +15,14 @@ use headend_engine::tcp::personality::Personality;
 
 use super::document::{Data, Document, Table, Value};
 use super::error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
-use super::fields::{self, Absent, FLOWS_MAX, Field, Kind, NAME_BYTES_MAX, NODES_MAX, Shape};
-use super::model::{Cable, Channel, Direction, Flow, FlowKind, Link, LinkKind, Node, NodeKind, Proxy, Tcp};
+use super::fields::{self, Absent, FLOWS_MAX, Field, Kind, NAME_BYTES_MAX, NODES_MAX, NodeTag, Shape};
+use super::flow::{self, Flow, FlowKind};
+use super::model::{Cable, Channel, Direction, Link, LinkKind, Node, NodeKind, Proxy, Tcp};
 use super::recording::{Recordings, Wrong};
 use super::setting::Setting;
 use super::tcp::{self, Draft};
 use super::{Scenario, Sweep};
+pub(crate) use circuit::copies_of_headers;
 use medium::{compression, copies, discipline, loss, rate};
 
 /// Reads a document without its sweep.
@@ -72,7 +73,7 @@ impl Log {
 }
 
 /// A table of the document, read as its shape.
-struct Section<'a> {
+pub(crate) struct Section<'a> {
     log: &'a Log,
     shape: &'static Shape,
     /// Its path, with a dot at the end unless it is the top level.
@@ -111,22 +112,34 @@ impl<'a> Section<'a> {
         section
     }
 
-    fn wrong(&self, field: &str, place: &Place, problem: Problem) {
+    pub(crate) fn wrong(&self, field: &str, place: &Place, problem: Problem) {
         self.log.add(place, format!("{}{field}", self.prefix), problem);
     }
 
     /// Nothing that may stand in `field` has the name that is there.
-    fn unknown<'n>(&self, field: &str, what: &'static str, name: &str, allowed: impl IntoIterator<Item = &'n str>) {
+    pub(crate) fn unknown<'n>(
+        &self,
+        field: &str,
+        what: &'static str,
+        name: &str,
+        allowed: impl IntoIterator<Item = &'n str>,
+    ) {
         let path = format!("{}{field}", self.prefix);
         self.log.add_with(self.place_of(field), path, || Problem::unknown(what, name, allowed));
     }
 
+    /// What the table's tag stands for; the first of all if the tag is a mistake, which was reported.
+    fn chosen<T: Copy>(&self, tags: &[(&str, T)]) -> T {
+        let name = self.tag.as_deref().unwrap_or(tags[0].0);
+        tags.iter().find(|(known, _)| *known == name).expect("a tag was checked against its choices").1
+    }
+
     /// True if the field is written.
-    fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.table.get(name).is_some()
     }
 
-    fn place_of(&self, name: &str) -> &'a Place {
+    pub(crate) fn place_of(&self, name: &str) -> &'a Place {
         self.table.get(name).map_or(self.place, |value| &value.place)
     }
 
@@ -135,7 +148,7 @@ impl<'a> Section<'a> {
     }
 
     /// The field's value, or what holds without it; after a mistake, a placeholder.
-    fn setting(&self, name: &str) -> Setting {
+    pub(crate) fn setting(&self, name: &str) -> Setting {
         let field = self.field(name);
         if let Some(value) = self.table.get(name) {
             return field.kind.read_from(value).unwrap_or_else(|expected| {
@@ -206,7 +219,7 @@ impl<'a> Section<'a> {
     }
 
     /// The table under a field, or an empty one if it may be left out.
-    fn table_under(&self, name: &str, shape: &'static Shape) -> Section<'a> {
+    pub(crate) fn table_under(&self, name: &str, shape: &'static Shape) -> Section<'a> {
         static NOTHING: Table = Table(Vec::new());
         let prefix = format!("{}{name}.", self.prefix);
         let is_required = self.field(name).absent == Absent::Required;
@@ -299,7 +312,7 @@ fn with_fields(mut draft: Draft, section: &Section<'_>) -> Draft {
     draft
 }
 
-struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     root: Section<'a>,
     recordings: &'a Recordings,
     /// The scenario's own personalities, and those that the document was given.
@@ -307,7 +320,7 @@ struct Reader<'a> {
 }
 
 /// Nodes by name, with their indices.
-type Names<'a> = BTreeMap<&'a str, usize>;
+pub(crate) type Names<'a> = BTreeMap<&'a str, usize>;
 
 impl<'a> Reader<'a> {
     fn scenario(&self) -> Scenario {
@@ -359,10 +372,10 @@ impl<'a> Reader<'a> {
     }
 
     fn node(&self, name: &str, section: &Section<'_>, before: Option<&Node>) -> Node {
-        let kind = match section.tag.as_deref() {
-            Some("router") => NodeKind::Router,
-            Some("proxy") => NodeKind::Proxy(Box::new(self.proxy(section))),
-            _ => {
+        let kind = match section.chosen(fields::NODE_KINDS) {
+            NodeTag::Router => NodeKind::Router,
+            NodeTag::Proxy => NodeKind::Proxy(Box::new(self.proxy(section))),
+            NodeTag::Host => {
                 let Tcp { name, personality } = self.tcp(section);
                 let personality = match before {
                     Some(Node { kind: NodeKind::Host { personality: same, .. }, .. }) if *same == personality => {
@@ -377,7 +390,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The personality that a section names, with its `tcp` fields.
-    fn tcp(&self, section: &Section<'_>) -> Tcp {
+    pub(crate) fn tcp(&self, section: &Section<'_>) -> Tcp {
         let name = section.setting("personality").text();
         let known =
             Personality::named(&name).map(Draft::from).or_else(|| self.personalities.get(name.as_str()).cloned());
@@ -400,10 +413,7 @@ impl<'a> Reader<'a> {
     /// A proxy; its link is found once the links are read.
     fn proxy(&self, section: &Section<'_>) -> Proxy {
         let limit = section.setting("limit").size();
-        let model = match section.setting("relay").text().as_str() {
-            "store" => RelayModel::StoreAndForward,
-            _ => RelayModel::BufferAndForward { limit },
-        };
+        let model = section.setting("relay").choice(fields::RELAYS)(limit);
         if model == RelayModel::StoreAndForward && section.has("limit") {
             let text = "only with relay = \"buffer\": a store holds whatever arrives".to_owned();
             section.wrong("limit", section.place_of("limit"), Problem::Contradiction(text));
@@ -424,7 +434,7 @@ impl<'a> Reader<'a> {
                 modem_buffer: section.setting("modem_buffer").capacity(),
                 lan: section.setting("lan").rate(),
             }),
-            _ => {
+            Some("plain") | None => {
                 let there = Direction {
                     rate: rate(section, self.recordings),
                     processing: section.setting("processing").span(),
@@ -451,6 +461,7 @@ impl<'a> Reader<'a> {
                 };
                 LinkKind::Plain { there, back }
             }
+            Some(other) => unreachable!("{other} is a kind of links that is not read"),
         };
         let one_way = matches!(kind, LinkKind::Plain { .. }) && section.setting("one_way").flag();
         Link { name: name.to_owned(), between, one_way, kind }
@@ -510,60 +521,18 @@ impl<'a> Reader<'a> {
             let text = format!("a flow needs two hosts, and \"{}\" is `from` as well", nodes[to].name);
             section.wrong("to", section.place_of("to"), Problem::Contradiction(text));
         }
-        let kind = match section.tag.as_deref() {
-            Some("ftp-get") => FlowKind::FtpGet,
-            Some("http-get") => FlowKind::HttpGet {
-                request: section.setting("request").size(),
-                header: section.setting("header").size(),
-                header_apart: section.setting("header_apart").flag(),
-            },
-            Some("requests") => FlowKind::Requests {
-                request: section.setting("request").size(),
-                pause: section.setting("pause").span(),
-                answer: [section.setting("answer_after").span(), section.setting("answer_spread").span()],
-            },
-            Some("datagrams") => FlowKind::Datagrams {
-                rate: section.setting("rate").rate(),
-                packet: section.setting("packet").size(),
-                on: section.has("on").then(|| section.setting("on").span()),
-                off: section.setting("off").span(),
-            },
-            Some("media") => FlowKind::Media,
-            _ => FlowKind::Bulk { handshake: section.setting("handshake").flag() },
-        };
-        let transfers = !matches!(kind, FlowKind::Requests { .. } | FlowKind::Datagrams { .. } | FlowKind::Media);
-        let sizes =
-            if matches!(kind, FlowKind::Requests { .. }) { section.setting("sizes").list() } else { Vec::new() };
+        // A tag that is none was reported, and what is read instead is never used.
+        let kind = section.tag.as_deref().unwrap_or(FlowKind::NAMES[0]);
+        let table = flow::Table { section, reader: self, names, nodes };
         Flow {
             name: name.to_owned(),
-            kind,
+            kind: FlowKind::read(kind, &table).expect("a tag is one of the kinds"),
             from,
             to,
-            via: if transfers { self.via(section, names, nodes) } else { None },
-            bytes: if transfers { section.setting("bytes").size_or() } else { None },
-            whole_segments: kind.pads() && section.setting("whole_segments").flag(),
             start: section.setting("start").span(),
             stagger: section.setting("stagger").span(),
             count: u32::try_from(section.setting("count").count()).expect("the field's range fits 32 bits"),
-            sizes: sizes.iter().map(Setting::size).collect(),
-            media: matches!(kind, FlowKind::Media).then(|| Arc::new(media::media(section))),
-            socket: if kind.pads() && section.has("socket") { Some(circuit::socket(self, section)) } else { None },
         }
-    }
-
-    /// The index of the proxy that a flow goes through, if it names one.
-    fn via(&self, section: &Section<'_>, names: &Names<'_>, nodes: &[Node]) -> Option<usize> {
-        let name = section.setting("via").text();
-        if name.is_empty() {
-            return None;
-        }
-        let is_proxy = |node: &Node| matches!(node.kind, NodeKind::Proxy(_));
-        let known = names.get(name.as_str()).copied().filter(|&index| is_proxy(&nodes[index]));
-        if known.is_none() {
-            let proxies = nodes.iter().filter(|node| is_proxy(node)).map(|node| node.name.as_str());
-            section.unknown("via", "proxy", &name, proxies);
-        }
-        known
     }
 
     /// The index of the host that a field names.

@@ -107,7 +107,7 @@ fn the_cable_example_is_the_network_of_the_paper() {
     assert_eq!((cable.down.rate, cable.up.rate, cable.lan), (Rate::mbit(25), Rate::mbit(3), Rate::mbit(10)));
     assert_eq!((cable.delay, cable.modem_buffer), (Duration::from_millis(10), Capacity::Unlimited));
     assert_eq!(scenario.nodes[scenario.flows[0].from].name, "server");
-    assert_eq!(scenario.flows[0].bytes, Some(Bytes::new(3_000_000)));
+    assert_eq!(scenario.flows[0].bytes(), Some(Bytes::new(3_000_000)));
     assert_eq!((scenario.runs, scenario.duration), (20, Duration::from_secs(1000)));
 }
 
@@ -115,8 +115,9 @@ fn the_cable_example_is_the_network_of_the_paper() {
 fn fields_that_are_left_out_have_their_documented_values() {
     let scenario = small_with(&[]);
     assert_eq!((scenario.title.as_str(), scenario.seed, scenario.runs), ("", 1, 1));
-    assert_eq!(scenario.flows[0].kind, FlowKind::Bulk { handshake: true });
-    assert_eq!((scenario.flows[0].bytes, scenario.flows[0].count), (None, 1));
+    let talk = Talk::Push { opening: Opening::BySender, whole_segments: false, socket: None };
+    assert_eq!(scenario.flows[0].kind, FlowKind::Bulk(Bulk(Transfer { bytes: None, via: None, talk })));
+    assert_eq!((scenario.flows[0].bytes(), scenario.flows[0].count), (None, 1));
     let expected = Direction {
         rate: RateModel::constant(Rate::mbit(10)),
         processing: Duration::ZERO,
@@ -266,11 +267,11 @@ fn a_sweep_is_every_combination_with_the_last_axis_fastest() {
         points.iter().map(|point| format!("{} {}", point.settings[0].1, point.settings[1].1)).collect();
     assert_eq!(settings, ["0% 1KB", "0% 2KB", "0% 3KB", "1% 1KB", "1% 2KB", "1% 3KB"]);
     assert_eq!(points[4].settings[0].0, "links.wire.loss");
-    assert_eq!(points[4].scenario.flows[0].bytes, Some(Bytes::new(2_000)));
+    assert_eq!(points[4].scenario.flows[0].bytes(), Some(Bytes::new(2_000)));
     assert_ne!(there(&points[4].scenario.links[0]).loss, LossModel::NONE);
     assert_eq!(points[4].scenario.sweep, Sweep::default(), "a point has no sweep of its own");
     assert_eq!((scenario.sweep.points(), scenario.sweep.axes[1].values[2].as_str()), (6, "3KB"));
-    assert_eq!(scenario.flows[0].bytes, Some(Bytes::new(1_000)), "the scenario's own fields are the first point's");
+    assert_eq!(scenario.flows[0].bytes(), Some(Bytes::new(1_000)), "the scenario's own fields are the first point's");
 }
 
 #[test]

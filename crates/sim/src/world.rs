@@ -3,11 +3,8 @@
 mod build;
 mod circuits;
 mod collect;
+mod flows;
 mod intervals;
-mod media;
-mod sockets;
-mod split;
-mod streams;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -15,13 +12,12 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use headend_engine::node::Step;
-use headend_engine::packet::Endpoint;
 use headend_engine::time::{Duration, Time};
-use headend_engine::units::Bytes;
 
 use crate::host::Host;
 use crate::network::Network;
 use crate::proxy::Proxy;
+use flows::Instance;
 use headend_scenario::results::RunOutcome;
 use headend_scenario::results::trace::RunTrace;
 use intervals::Intervals;
@@ -43,45 +39,6 @@ pub struct World {
     seed: u64,
     run: u32,
     trace: bool,
-}
-
-/// One instance of a flow.
-#[derive(Debug)]
-struct Instance {
-    flow: String,
-    instance: u32,
-    kind: Kind,
-    /// `None` for a flow without end.
-    bytes: Option<Bytes>,
-    /// Bytes that arrive at the receiver before those of the file: a response header.
-    header: Bytes,
-    start: Time,
-    sender: Endpoint,
-    receiver: Endpoint,
-    /// Initial sequence numbers of the two.
-    isn: [u32; 2],
-    /// The proxy's ends between them, if there is one.
-    split: Option<Between>,
-}
-
-/// What kind of flow an instance is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// One connection, or two through a proxy.
-    Transfer,
-    /// One connection after another.
-    Requests,
-    /// No connection.
-    Datagrams,
-    /// Frames, in whatever carries them.
-    Media,
-}
-
-/// A proxy's two ends of a flow: what faces the sender of the data, and what faces its receiver.
-#[derive(Clone, Copy, Debug)]
-struct Between {
-    at: [Endpoint; 2],
-    isn: [u32; 2],
 }
 
 impl World {

@@ -1,6 +1,6 @@
 //! Refusals of what can be simulated and a lab cannot run. Every point of a sweep is looked at before the first runs.
 
-use headend_scenario::{FlowKind, Point, Scenario};
+use headend_scenario::{Point, Scenario};
 
 use super::site;
 use crate::failure::Failure;
@@ -28,10 +28,10 @@ fn beyond(scenario: &Scenario) -> Option<String> {
         return Some(format!("nodes: {hosts} hosts and proxies, and a lab has at most {HOSTS_MAX}"));
     }
     for flow in &scenario.flows {
-        if let Some(what) = only_simulated(flow.kind) {
+        if let Some(what) = flow.kind.only_simulated() {
             return Some(format!("flows.{}.kind: {what} are simulated only", flow.name));
         }
-        if flow.socket.is_some() {
+        if flow.kind.transfer().is_some_and(|transfer| transfer.socket().is_some()) {
             return Some(format!("flows.{}.socket: decoupling sockets are simulated only", flow.name));
         }
     }
@@ -40,16 +40,6 @@ fn beyond(scenario: &Scenario) -> Option<String> {
     }
     let count: u64 = scenario.flows.iter().map(|flow| u64::from(flow.count)).sum();
     (count > TRANSFERS_MAX).then(|| format!("flows: {count} instances, and a lab runs at most {TRANSFERS_MAX}"))
-}
-
-/// The name of a kind of flows that no kernel can run for the simulator; `None` for the others.
-fn only_simulated(kind: FlowKind) -> Option<&'static str> {
-    match kind {
-        FlowKind::Requests { .. } => Some("requests one after another"),
-        FlowKind::Datagrams { .. } => Some("datagrams"),
-        FlowKind::Media => Some("frames with a deadline"),
-        FlowKind::Bulk { .. } | FlowKind::FtpGet | FlowKind::HttpGet { .. } => None,
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use headend_engine::units::Bytes;
 use headend_host::process;
 use headend_host::socket;
-use headend_scenario::{Flow, FlowKind, NodeKind, Point};
+use headend_scenario::{Flow, NodeKind, Point, Talk};
 
 use super::site;
 use crate::failure::Failure;
@@ -57,14 +57,13 @@ impl Program {
             }
         }
         for flow in points.iter().flat_map(|point| &point.scenario.flows) {
-            let wrong = match (self, flow.kind) {
-                (Program::Iperf3, FlowKind::HttpGet { .. }) => {
-                    "is an http-get, which iperf3 does not do; use --with curl"
+            let Some(transfer) = flow.kind.transfer() else { continue };
+            let wrong = match (self, &transfer.talk) {
+                (Program::Iperf3, Talk::Answer { .. }) => "is an http-get, which iperf3 does not do; use --with curl",
+                (Program::Curl, Talk::Push { .. }) => "is no http-get, and curl does nothing else; use --with iperf3",
+                (Program::Curl, Talk::Answer { .. }) if transfer.bytes.is_none() => {
+                    "has no `bytes`, and a file has an end"
                 }
-                (Program::Curl, FlowKind::Bulk { .. } | FlowKind::FtpGet) => {
-                    "is no http-get, and curl does nothing else; use --with iperf3"
-                }
-                (Program::Curl, _) if flow.bytes.is_none() => "has no `bytes`, and a file has an end",
                 _ => continue,
             };
             return Err(Failure::Wrong(format!("flows.{}: {wrong}", flow.name)));
@@ -87,7 +86,7 @@ impl Program {
             }
             Program::Curl => {
                 let folder = ProgramFolder::new()?;
-                let bytes = flow.bytes.unwrap_or(Bytes::ZERO);
+                let bytes = flow.bytes().unwrap_or(Bytes::ZERO);
                 File::create(folder.0.join(FILE))?.set_len(bytes.get())?;
                 fs::write(folder.0.join("nginx.conf"), nginx_conf(&folder.0, address, port))?;
                 let mut command = command("nginx");

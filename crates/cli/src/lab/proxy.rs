@@ -81,7 +81,7 @@ pub(super) fn plans(scenario: &Scenario, network: &Network, site: &Site, transfe
     let mut plans: Vec<ProxyPlan> = Vec::new();
     for transfer in transfers {
         let flow = &transfer.flow;
-        let (Some(node), Some(port)) = (flow.via, transfer.near_port) else { continue };
+        let (Some(node), Some(port)) = (flow.via(), transfer.near_port) else { continue };
         let NodeKind::Proxy(spec) = &scenario.nodes[node].kind else {
             unreachable!("the reader checked what `via` names")
         };

@@ -93,7 +93,7 @@ pub(super) fn run(
     let devices = Devices::new(by_port, halt.clone());
     let stage = Stage::new(devices.clock(), 2 * transfers.len());
     let watch = |transfer: &Transfer| {
-        let enough = transfer.flow.bytes.filter(|_| program.is_some()).unwrap_or(Bytes::MAX);
+        let enough = transfer.flow.bytes().filter(|_| program.is_some()).unwrap_or(Bytes::MAX);
         Watched::new(transfer.sender_listens(), enough)
     };
     // Then the connections of those that go through a proxy which reach it: the others are those that it makes.
@@ -146,7 +146,7 @@ pub(super) fn run(
             let counted = counted(transfer.flow.from)??;
             (row.timeouts, row.fast_retransmits) = (counted.timeouts, counted.recoveries);
         }
-        if let Some(proxy) = transfer.flow.via.filter(|_| transfers.len() == 1) {
+        if let Some(proxy) = transfer.flow.via().filter(|_| transfers.len() == 1) {
             // A proxy counts for all of its connections: those of several flows cannot be told apart.
             let counted = counted(proxy)??;
             row.timeouts += counted.timeouts;
@@ -176,7 +176,7 @@ fn transfers(scenario: &Scenario, seed: u64, program: Option<Program>) -> Vec<Tr
     let mut near_ports = FIRST_PORT + count as u16..;
     for flow in &scenario.flows {
         for instance in 0..flow.count {
-            let near_port = flow.via.and_then(|_| near_ports.next());
+            let near_port = flow.via().and_then(|_| near_ports.next());
             let mut rng = Rng::named(seed, &format!("flows/{}/{instance}", flow.name));
             let stagger = Duration::from_nanos(rng.below(flow.stagger.as_nanos().saturating_add(1)));
             let port = FIRST_PORT + transfers.len() as u16;
@@ -222,7 +222,7 @@ fn act(transfer: &Transfer, is_sender: bool, site: &Site, stage: &Stage, watched
     let (connects, listens) = transfer.ends();
     let own = if is_sender { transfer.flow.from } else { transfer.flow.to };
     // Who listens does so at its own address, and the other one connects to that or to the proxy before it.
-    let (at, port) = match (transfer.flow.via, transfer.near_port) {
+    let (at, port) = match (transfer.flow.via(), transfer.near_port) {
         (Some(proxy), Some(port)) if own == connects => (proxy, port),
         _ => (listens, transfer.port),
     };
@@ -337,7 +337,7 @@ fn flow_row(transfer: &Transfer, seens: Seens, series: &Series, begun: Time, end
     let since_start = |at: Time| at.since(start).as_nanos();
     let fault = transfer.fault();
     let delivered = match transfer.program {
-        Some(_) => seens.receiver().arrived().min(transfer.flow.bytes.unwrap_or(Bytes::MAX)),
+        Some(_) => seens.receiver().arrived().min(transfer.flow.bytes().unwrap_or(Bytes::MAX)),
         None => transfer.delivered(),
     };
     let transferred = transfer.is_complete().then(|| since_start(seens.receiver().arrived_at));
@@ -346,7 +346,7 @@ fn flow_row(transfer: &Transfer, seens: Seens, series: &Series, begun: Time, end
     FlowRow {
         flow: transfer.flow.name.clone(),
         instance: u64::from(transfer.instance),
-        bytes: transfer.flow.bytes.unwrap_or(delivered).get(),
+        bytes: transfer.flow.bytes().unwrap_or(delivered).get(),
         start_ns: transfer.start.as_nanos(),
         transfer_ns: transferred,
         acked_ns: transfer.is_complete().then(|| since_start(seen.acked_at)),

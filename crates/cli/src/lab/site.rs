@@ -135,7 +135,7 @@ impl Site {
 pub(super) fn has_namespace(scenario: &Scenario, number: usize) -> bool {
     match &scenario.nodes[number].kind {
         NodeKind::Host { .. } => true,
-        NodeKind::Proxy(_) => scenario.flows.iter().any(|flow| flow.via == Some(number)),
+        NodeKind::Proxy(_) => scenario.flows.iter().any(|flow| flow.via() == Some(number)),
         NodeKind::Router => false,
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
 use headend_host::socket::{self, Info, SocketOptions};
-use headend_scenario::{Flow, FlowKind};
+use headend_scenario::{Flow, Opening, Talk};
 use headend_sim::traffic::PIECE;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -21,6 +21,8 @@ use super::watch::Watched;
 #[derive(Debug)]
 pub(super) struct Transfer {
     pub(super) flow: Flow,
+    /// What is said on its connection.
+    talk: Talk,
     pub(super) instance: u32,
     /// The port that the listening end listens at; nobody else's in this run.
     pub(super) port: u16,
@@ -80,6 +82,7 @@ impl Transfer {
     pub(super) fn new(flow: &Flow, instance: u32, port: u16, start: Duration, program: Option<Program>) -> Transfer {
         Transfer {
             flow: flow.clone(),
+            talk: flow.kind.transfer().expect("a lab runs transfers alone").talk.clone(),
             instance,
             port,
             near_port: None,
@@ -97,7 +100,7 @@ impl Transfer {
     pub(super) fn sender_listens(&self) -> bool {
         match self.program {
             Some(program) => program.sender_listens(),
-            None => matches!(self.flow.kind, FlowKind::HttpGet { .. }),
+            None => matches!(self.talk, Talk::Answer { .. }),
         }
     }
 
@@ -110,7 +113,7 @@ impl Transfer {
     /// Bytes of the file that the receiver has read, at most those asked for.
     pub(super) fn delivered(&self) -> Bytes {
         let read = Bytes::new(self.read.load(Ordering::Relaxed)).saturating_sub(self.header());
-        read.min(self.flow.bytes.unwrap_or(Bytes::MAX))
+        read.min(self.flow.bytes().unwrap_or(Bytes::MAX))
     }
 
     /// True if the receiver has read everything.
@@ -146,7 +149,7 @@ impl Transfer {
     }
 
     fn header(&self) -> Bytes {
-        if let FlowKind::HttpGet { header, .. } = self.flow.kind { header } else { Bytes::ZERO }
+        self.talk.header()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -216,7 +219,7 @@ impl Transfer {
             if let Some(status) = child.try_wait()? {
                 break Some(status);
             }
-            if program == Program::Iperf3 && self.flow.bytes.is_some_and(|bytes| place.arrived() >= bytes) {
+            if program == Program::Iperf3 && self.flow.bytes().is_some_and(|bytes| place.arrived() >= bytes) {
                 program::end(&mut child);
                 self.complete.store(true, Ordering::Relaxed);
                 break None;
@@ -266,7 +269,7 @@ impl Transfer {
         presence: &Presence<'_>,
     ) -> Result<(), Trouble> {
         let socket = self.socket(place)?;
-        let is_beforehand = self.flow.kind == FlowKind::Bulk { handshake: false };
+        let is_beforehand = matches!(self.talk, Talk::Push { opening: Opening::Beforehand, .. });
         if is_beforehand {
             socket.connect(&place.address())?;
         }
@@ -282,7 +285,7 @@ impl Transfer {
 
     /// Says and hears what an end has to on its connection.
     fn talk(&self, is_sender: bool, socket: Arc<Socket>, place: &EndPlace, stage: &Stage) -> Result<(), Trouble> {
-        let request = if let FlowKind::HttpGet { request, .. } = self.flow.kind { request } else { Bytes::ZERO };
+        let request = self.talk.request();
         if is_sender {
             self.lock().sender = Some(socket.clone());
             self.set_total(&socket)?;
@@ -303,9 +306,13 @@ impl Transfer {
     }
 
     fn set_total(&self, socket: &Socket) -> io::Result<()> {
-        let Some(bytes) = self.flow.bytes else { return Ok(()) };
+        let Some(bytes) = self.flow.bytes() else { return Ok(()) };
         let mss = Info::of(socket)?.mss.get().max(1);
-        let padded = if self.flow.whole_segments { bytes.get().div_ceil(mss) * mss } else { bytes.get() };
+        let padded = if matches!(self.talk, Talk::Push { whole_segments: true, .. }) {
+            bytes.get().div_ceil(mss) * mss
+        } else {
+            bytes.get()
+        };
         self.total.store(padded + self.header().get(), Ordering::Relaxed);
         Ok(())
     }
@@ -319,7 +326,7 @@ impl Transfer {
             }
             return Ok(());
         }
-        let FlowKind::HttpGet { header, header_apart, .. } = self.flow.kind else {
+        let Talk::Answer { header, header_apart, .. } = self.talk else {
             return send_zeros(socket, Bytes::new(total));
         };
         let file = Bytes::new(total).saturating_sub(header);
@@ -360,7 +367,7 @@ impl Transfer {
                 self.complete.store(true, Ordering::Relaxed);
             }
         }
-        if self.flow.bytes.is_some() && !self.is_complete() {
+        if self.flow.bytes().is_some() && !self.is_complete() {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         // The sender waits for that.

@@ -3,15 +3,32 @@
 use super::Absent::{Follows, Is, Required};
 use super::{Field, HOUR_NS, Kind, Shape, field};
 use crate::tcp;
+use headend_engine::circuit::carried::Method;
+use headend_engine::part::names;
 
 /// Of headers: of trunks as of sockets.
-pub(super) const COPIES: Field = field(
+pub(crate) const COPIES: Field = field(
     "copies",
     Kind::Count { min: 0, max: 8 },
     Is("0"),
     "How many copies follow each header packet, which is lost only if all of them are (section 4.9). The control TCPs must \
      have timestamps.",
 );
+
+/// The connection in which users' packets cross, if they do not cross as they are.
+pub(crate) const IMPLEMENTATIONS: &[(&str, Option<Method>)] =
+    &[("decoupling", None), ("encapsulation", Some(Method::Encapsulation)), ("byte-stream", Some(Method::ByteStream))];
+
+/// What is dropped of what waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DropsTag {
+    Tail,
+    Early,
+    Fair,
+}
+
+pub(crate) const DROPS: &[(&str, DropsTag)] =
+    &[("tail", DropsTag::Tail), ("early", DropsTag::Early), ("fair", DropsTag::Fair)];
 
 /// A circuit of TCP decoupling.
 pub static CIRCUIT: Shape = Shape { name: "circuit", tag: None, fields: || CIRCUIT_FIELDS };
@@ -31,7 +48,7 @@ const CIRCUIT_FIELDS: &[Field] = &[
     ),
     field(
         "implementation",
-        Kind::Choice(|| vec!["decoupling", "encapsulation", "byte-stream"]),
+        Kind::Choice(|| names(IMPLEMENTATIONS)),
         Is("decoupling"),
         "How users' packets cross (section 3.4 of the thesis). `decoupling`: as they are, with header packets of control TCPs \
          behind them. `encapsulation`: each in a segment of one TCP connection. `byte-stream`: one after another as the data \
@@ -69,7 +86,7 @@ const CIRCUIT_FIELDS: &[Field] = &[
     field("queue", Kind::Capacity, Is("100 packets"), "How much may wait to enter."),
     field(
         "drops",
-        Kind::Choice(|| vec!["tail", "early", "fair"]),
+        Kind::Choice(|| names(DROPS)),
         Is("tail"),
         "What is dropped of what waits. `tail`: what does not fit. `early`: some packets before that, by random early \
          detection. `fair`: some packets before that, and no flow twice in a row (section 3.6 of the thesis). The last two \

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use headend_engine::circuit::carried::Method;
 use headend_engine::units::Capacity;
 
 use super::{Names, Reader, Section, medium};
 use crate::error::Problem;
-use crate::fields::SOCKET;
-use crate::model::{Circuit, Flow, Implementation, Node, NodeKind, Socket, Tcp, TunnelDrops};
+use crate::fields::{DROPS, DropsTag, IMPLEMENTATIONS};
+use crate::flow::Flow;
+use crate::model::{Circuit, Implementation, Node, NodeKind, Tcp, TunnelDrops};
 use crate::setting::Setting;
 
 /// Where a name leads that is not known.
@@ -59,21 +59,17 @@ fn circuit(
 
 fn implementation(section: &Section<'_>, tcp: &Tcp) -> Implementation {
     let name = section.setting("implementation").text();
-    let method = match name.as_str() {
-        "encapsulation" => Method::Encapsulation,
-        "byte-stream" => Method::ByteStream,
-        _ => {
-            if section.has("mtu") {
-                let text = "users' packets stay as long as they are: only with an `implementation` that changes them";
-                section.wrong("mtu", section.place_of("mtu"), Problem::Contradiction(text.to_owned()));
-            }
-            return Implementation::Decoupling {
-                controls: u32::try_from(section.setting("controls").count()).expect("the field's range fits 32 bits"),
-                vmss: section.setting("vmss").size(),
-                copies: copies(section, tcp),
-                gmb: section.has("gmb").then(|| section.setting("gmb").rate()),
-            };
+    let Some(method) = section.setting("implementation").choice(IMPLEMENTATIONS) else {
+        if section.has("mtu") {
+            let text = "users' packets stay as long as they are: only with an `implementation` that changes them";
+            section.wrong("mtu", section.place_of("mtu"), Problem::Contradiction(text.to_owned()));
         }
+        return Implementation::Decoupling {
+            controls: u32::try_from(section.setting("controls").count()).expect("the field's range fits 32 bits"),
+            vmss: section.setting("vmss").size(),
+            copies: copies_of_headers(section, tcp),
+            gmb: section.has("gmb").then(|| section.setting("gmb").rate()),
+        };
     };
     for field in ["controls", "vmss", "copies", "gmb"].into_iter().filter(|field| section.has(field)) {
         let text =
@@ -88,24 +84,8 @@ fn implementation(section: &Section<'_>, tcp: &Tcp) -> Implementation {
     Implementation::Carried { method, mtu: u32::try_from(mtu).expect("the field's range fits 32 bits") }
 }
 
-/// The circuit of a flow's socket.
-pub(super) fn socket(reader: &Reader<'_>, flow: &Section<'_>) -> Socket {
-    if !flow.setting("via").text().is_empty() {
-        let text = "a socket joins `from` and `to`, and the flow goes `via` a proxy, which would end it".to_owned();
-        flow.wrong("socket", flow.place_of("socket"), Problem::Contradiction(text));
-    }
-    let section = flow.table_under("socket", &SOCKET);
-    let tcp = reader.tcp(&section);
-    Socket {
-        controls: u32::try_from(section.setting("controls").count()).expect("the field's range fits 32 bits"),
-        vmss: section.setting("vmss").size(),
-        copies: copies(&section, &tcp),
-        tcp,
-    }
-}
-
 /// How many copies follow each header of control TCPs like this one.
-fn copies(section: &Section<'_>, tcp: &Tcp) -> u32 {
+pub(crate) fn copies_of_headers(section: &Section<'_>, tcp: &Tcp) -> u32 {
     let copies = medium::copies(section.setting("copies"));
     if copies > 0 && !tcp.personality.timestamps {
         let text =
@@ -182,10 +162,17 @@ fn weights(section: &Section<'_>, classes: usize) -> Vec<u32> {
 }
 
 fn drops(section: &Section<'_>, queue: Capacity) -> TunnelDrops {
-    let drops = section.setting("drops").text();
-    if drops == "tail" {
-        return TunnelDrops::Tail;
+    match section.setting("drops").choice(DROPS) {
+        DropsTag::Tail => TunnelDrops::Tail,
+        DropsTag::Early => TunnelDrops::Early(threshold(section, queue)),
+        DropsTag::Fair => {
+            TunnelDrops::Fair { threshold: threshold(section, queue), user_rtt: section.setting("user_rtt").span() }
+        }
     }
+}
+
+/// From how many waiting packets on some are dropped: fewer than fit into `queue`.
+fn threshold(section: &Section<'_>, queue: Capacity) -> u64 {
     let threshold = section.setting("threshold").count();
     match queue {
         Capacity::Packets(packets) if threshold < packets => {}
@@ -194,12 +181,10 @@ fn drops(section: &Section<'_>, queue: Capacity) -> TunnelDrops {
             section.wrong("threshold", section.place_of("threshold"), Problem::Contradiction(text));
         }
         Capacity::Unlimited | Capacity::Bytes(_) => {
+            let drops = section.setting("drops").text();
             let text = format!("drops = \"{drops}\" counts packets: give their number, such as \"100 packets\"");
             section.wrong("queue", section.place_of("queue"), Problem::Contradiction(text));
         }
     }
-    match drops.as_str() {
-        "early" => TunnelDrops::Early(threshold),
-        _ => TunnelDrops::Fair { threshold, user_rtt: section.setting("user_rtt").span() },
-    }
+    threshold
 }

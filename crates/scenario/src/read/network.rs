@@ -5,7 +5,8 @@ use headend_engine::time::Time;
 use super::Section;
 use crate::Scenario;
 use crate::error::Problem;
-use crate::model::{Flow, FlowKind, Implementation, NodeKind};
+use crate::flow::{Flow, Ports};
+use crate::model::{Implementation, NodeKind};
 use crate::topology::{self, CONNECTIONS_MAX, STREAMS_MAX, Topology};
 
 /// Tables by the name that their author gave them, in the file's order.
@@ -20,14 +21,14 @@ pub(super) fn check(scenario: &Scenario, root: &Section<'_>, flows: &Named<'_>, 
     let mut split = tally("flows that it splits", CONNECTIONS_MAX / 2);
     for (flow, (_, section)) in scenario.flows.iter().zip(flows) {
         let count = u64::from(flow.count);
-        let (ends, each) = match (flow.kind, &flow.socket) {
-            (FlowKind::Datagrams { .. } | FlowKind::Media, _) => (&mut streams, 1),
-            (_, socket) => (&mut connections, 1 + socket.as_ref().map_or(0, |socket| u64::from(socket.controls))),
+        let (ends, each) = match flow.kind.ports() {
+            Ports::Stream => (&mut streams, 1),
+            Ports::Connection { controls } => (&mut connections, 1 + u64::from(controls)),
         };
         for node in [flow.from, flow.to] {
             check.room(section, "count", ends, node, count * each);
         }
-        let Some(via) = flow.via else {
+        let Some(via) = flow.via() else {
             check.joins(section, "to", flow.from, flow.to);
             continue;
         };

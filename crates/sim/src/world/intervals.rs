@@ -30,8 +30,10 @@ impl Intervals {
         if self.length.is_none() {
             return;
         }
-        let flows =
-            world.flows.iter().map(|flow| (flow.flow.clone(), flow.instance.to_string(), world.arrived_bytes(flow), 0));
+        let flows = world
+            .flows
+            .iter()
+            .map(|flow| (flow.flow.clone(), flow.instance.to_string(), flow.running.arrived_bytes(world, flow), 0));
         let ways = world.network.ways();
         let links = ways.iter().map(|way| {
             (way.link.to_owned(), way.direction.clone(), way.stats().delivered_bytes, way.backlog().1.get())

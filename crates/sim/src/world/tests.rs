@@ -17,7 +17,7 @@ use headend_engine::link::queue::Discipline;
 use headend_engine::link::service::RateModel;
 use headend_engine::tcp::personality::{DelayedAck, Headers, Personality};
 use headend_engine::time::Duration;
-use headend_engine::units::{Capacity, Chance, Rate};
+use headend_engine::units::{Bytes, Capacity, Chance, Rate};
 
 use self::tshark::tshark;
 use super::*;
@@ -25,7 +25,8 @@ use headend_scenario::results::FlowRow;
 use headend_scenario::results::trace::Traces;
 use headend_scenario::topology;
 use headend_scenario::{
-    Channel, Direction, Flow, FlowKind, Link as LinkSpec, LinkKind, Node as NodeSpec, NodeKind, Scenario, Sweep,
+    Bulk, Channel, Direction, Flow, FlowKind, FtpGet, HttpGet, Link as LinkSpec, LinkKind, Node as NodeSpec, NodeKind,
+    Opening, Scenario, Sweep, Talk, Transfer,
 };
 
 /// The paper's sender and receiver as ns has them: headers not counted, 6 packets of 1460 B as "8 KB".
@@ -63,21 +64,24 @@ fn wire(name: &str, between: [usize; 2]) -> LinkSpec {
     link(name, between, one_way.clone(), one_way)
 }
 
+fn transfer(bytes: Option<u64>, talk: Talk) -> Transfer {
+    Transfer { bytes: bytes.map(Bytes::new), via: None, talk }
+}
+
+/// Over a connection that comes about in this way.
+fn push(bytes: Option<u64>, opening: Opening, whole_segments: bool) -> Transfer {
+    transfer(bytes, Talk::Push { opening, whole_segments, socket: None })
+}
+
 fn bulk(name: &str, from: usize, to: usize, bytes: u64) -> Flow {
     Flow {
-        socket: None,
         name: name.into(),
-        kind: FlowKind::Bulk { handshake: false },
+        kind: FlowKind::Bulk(Bulk(push(Some(bytes), Opening::Beforehand, true))),
         from,
         to,
-        via: None,
-        bytes: Some(Bytes::new(bytes)),
-        whole_segments: true,
         start: Duration::ZERO,
         stagger: Duration::ZERO,
         count: 1,
-        sizes: Vec::new(),
-        media: None,
     }
 }
 
@@ -232,7 +236,7 @@ fn a_flow_that_time_cuts_short_is_not_completed_but_what_it_delivered_counts() {
 #[test]
 fn a_flow_without_end_runs_until_the_duration_and_its_links_stay_busy() {
     let mut endless = paper(1, LossModel::NONE);
-    endless.flows[0].bytes = None;
+    endless.flows[0].kind = FlowKind::Bulk(Bulk(push(None, Opening::Beforehand, true)));
     endless.duration = Duration::from_secs(10);
     let (outcome, _) = run(&endless, 0, false);
     assert_eq!(outcome.end_ns, 10_000_000_000);
@@ -270,7 +274,7 @@ fn packets_take_the_way_with_the_fewest_links() {
 #[test]
 fn an_ftp_get_opens_closes_and_waits_for_the_first_delayed_acknowledgement() {
     let mut ftp = paper(30_000, LossModel::NONE);
-    ftp.flows[0] = Flow { kind: FlowKind::FtpGet, whole_segments: false, ..ftp.flows[0].clone() };
+    ftp.flows[0].kind = FlowKind::FtpGet(FtpGet(push(Some(30_000), Opening::BySender, false)));
     let (outcome, trace) = run(&ftp, 0, true);
     let get = &outcome.flows[0];
     assert_eq!((get.delivered_bytes, get.retransmits, get.fault.as_str()), (30_000, 0, ""));
@@ -283,7 +287,7 @@ fn an_ftp_get_opens_closes_and_waits_for_the_first_delayed_acknowledgement() {
     let transfer = get.transfer_ns.unwrap();
     assert!((250_000_000..450_000_000).contains(&transfer), "{get:?}");
     let mut beforehand = ftp.clone();
-    beforehand.flows[0].kind = FlowKind::Bulk { handshake: false };
+    beforehand.flows[0].kind = FlowKind::Bulk(Bulk(push(Some(30_000), Opening::Beforehand, false)));
     let saved = transfer - flow(&beforehand).transfer_ns.unwrap();
     assert!((20_000_000..21_000_000).contains(&saved), "the hand-shake takes a round trip of small packets: {saved}");
 }
@@ -291,8 +295,8 @@ fn an_ftp_get_opens_closes_and_waits_for_the_first_delayed_acknowledgement() {
 #[test]
 fn an_http_get_sends_its_header_alone_and_then_one_full_segment() {
     let mut http = paper(30_000, LossModel::NONE);
-    let kind = FlowKind::HttpGet { request: Bytes::new(300), header: Bytes::new(200), header_apart: true };
-    http.flows[0] = Flow { kind, whole_segments: false, ..http.flows[0].clone() };
+    let talk = Talk::Answer { request: Bytes::new(300), header: Bytes::new(200), header_apart: true };
+    http.flows[0].kind = FlowKind::HttpGet(HttpGet(transfer(Some(30_000), talk)));
     let (outcome, trace) = run(&http, 0, true);
     let get = &outcome.flows[0];
     assert_eq!((get.bytes, get.delivered_bytes, get.fault.as_str()), (30_000, 30_000, ""));
@@ -316,7 +320,7 @@ fn tshark_finds_nothing_amiss_in_a_clean_transfer() {
         let mut ftp = paper(100_000, LossModel::NONE);
         ftp.nodes[0] = host("server", personality.clone());
         ftp.nodes[2] = host("pc", personality);
-        ftp.flows[0] = Flow { kind: FlowKind::FtpGet, whole_segments: false, ..ftp.flows[0].clone() };
+        ftp.flows[0].kind = FlowKind::FtpGet(FtpGet(push(Some(100_000), Opening::BySender, false)));
         let (outcome, trace) = run(&ftp, 0, true);
         let captures = traces(&outcome, trace).captures;
         assert_eq!(captures.iter().map(|capture| &*capture.host).collect::<Vec<_>>(), ["server", "pc"]);
@@ -332,7 +336,7 @@ fn tshark_finds_nothing_amiss_in_a_clean_transfer() {
 #[test]
 fn a_run_that_is_stopped_has_no_outcome() {
     let mut long = paper(1, LossModel::NONE);
-    long.flows[0].bytes = None;
+    long.flows[0].kind = FlowKind::Bulk(Bulk(push(None, Opening::Beforehand, true)));
     assert!(World::build(&long, 0, false).run(0, &|| true).is_none());
 }
 

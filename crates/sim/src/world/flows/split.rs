@@ -9,17 +9,18 @@ use headend_engine::tcp::connection::{Connection, PairedEnd};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Duration;
 
-use super::build::clock_phase;
+use super::Site;
 use crate::host::Host;
 use crate::network::Piece;
 use crate::proxy::{Leg, Opening, Pair, Proxy};
 use crate::router::REACHABLE;
+use crate::world::build::clock_phase;
 use headend_scenario::topology::Topology;
 use headend_scenario::{Flow, NodeKind, Scenario};
 
 /// How a flow goes through its proxy: first what faces the host `from`, then what faces the host `to`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct ProxyWay {
     proxy: usize,
     model: RelayModel,
     sides: [Side; 2],
@@ -29,17 +30,16 @@ pub(super) struct Way {
 /// The proxy's two ends of an instance of such a flow, in the same order.
 #[derive(Debug)]
 pub(super) struct Split {
-    way: Way,
+    way: ProxyWay,
     pub(super) at: [Endpoint; 2],
     pub(super) isn: [u32; 2],
     tcp: [Personality; 2],
     clock_phase: Duration,
 }
 
-impl Way {
-    /// The way of `flow`, if it goes through a proxy.
-    pub(super) fn of(scenario: &Scenario, topology: &Topology, flow: &Flow) -> Option<Way> {
-        let proxy = flow.via?;
+impl ProxyWay {
+    /// The way of `flow` through its proxy.
+    pub(super) fn of(scenario: &Scenario, topology: &Topology, flow: &Flow, proxy: usize) -> ProxyWay {
         let NodeKind::Proxy(spec) = &scenario.nodes[proxy].kind else {
             unreachable!("the reader checked what `via` names")
         };
@@ -48,34 +48,23 @@ impl Way {
         let is_local = |port: Port| topology.link_at(proxy, port) == Some(spec.local_link);
         let sides = out.map(|port| if is_local(port) { Side::Local } else { Side::Remote });
         assert!(sides[0] != sides[1], "one end of a flow lies behind its proxy's local link, and the other not");
-        Some(Way { proxy, model: spec.model, sides, out })
+        ProxyWay { proxy, model: spec.model, sides, out }
     }
 }
 
 impl Split {
     /// Takes the next ports of the proxy, and numbers from the flow's generator.
-    pub(super) fn new(
-        scenario: &Scenario,
-        seed: u64,
-        graph: &Graph<Piece<Host, Proxy>>,
-        way: Way,
-        rng: &mut Rng,
-    ) -> Split {
-        let Piece::Proxy(proxy) = &graph.nodes()[way.proxy] else { unreachable!("a proxy is a proxy") };
-        let name = &scenario.nodes[way.proxy].name;
+    pub(super) fn new(site: &Site<'_>, way: ProxyWay, rng: &mut Rng) -> Split {
+        let Piece::Proxy(proxy) = &site.graph.nodes()[way.proxy] else { unreachable!("a proxy is a proxy") };
+        let name = &site.scenario.nodes[way.proxy].name;
         let ports = proxy.next_endpoints();
         Split {
             way,
             at: way.sides.map(|side| ports[side as usize]),
             isn: [rng.bits() as u32, rng.bits() as u32],
             tcp: way.sides.map(|side| proxy.personality(side).clone()),
-            clock_phase: clock_phase(seed, name),
+            clock_phase: clock_phase(site.seed, name),
         }
-    }
-
-    /// The proxy's node.
-    pub(super) fn proxy(&self) -> usize {
-        self.way.proxy
     }
 
     /// What the end that faces `from` (0) or `to` (1) brings to a connection that is agreed on beforehand.
@@ -85,7 +74,14 @@ impl Split {
 
     /// Adds the pair to its proxy. `opener` is the end that connects, 0 for `from` and 1 for `to`; without one, the
     /// connections are the `agreed` ones.
-    pub(super) fn join(&self, proxy: &mut Proxy, opener: Option<usize>, agreed: [Connection; 2], peers: [Endpoint; 2]) {
+    pub(super) fn join(
+        &self,
+        graph: &mut Graph<Piece<Host, Proxy>>,
+        opener: Option<usize>,
+        agreed: [Connection; 2],
+        peers: [Endpoint; 2],
+    ) {
+        let Piece::Proxy(proxy) = graph.node_mut(self.way.proxy) else { unreachable!("a proxy is a proxy") };
         let mut agreed = agreed.map(Some);
         let mut leg = |which: usize| {
             let end = self.end(which);

@@ -1,14 +1,12 @@
-//! The circuits of reliable sockets: their two ends, and what they did.
+//! The circuits of reliable sockets: their two ends.
 
-use headend_engine::circuit::Sender;
 use headend_engine::circuit::reliable::{Circuit, Gate, Opening as Opens, Ring};
 use headend_engine::rng::Rng;
 use headend_engine::tcp::connection::{Connection, PairedEnd};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Duration;
 
-use super::World;
-use super::build::Opening;
+use super::connection::Opening;
 use crate::host::Gated;
 use headend_scenario::Socket;
 
@@ -50,14 +48,4 @@ pub(super) fn gates(
         gate(Ring::Ours, Some(circuit.sender(sending)), None, 0),
         gate(Ring::Theirs, None, Some(circuit.receiver(receiving)), 1),
     ]
-}
-
-impl World {
-    /// The circuits of all sockets: whose each is, and its sending end.
-    pub(super) fn socket_circuits(&self) -> impl Iterator<Item = (String, &Sender)> {
-        self.flows.iter().filter_map(|flow| {
-            let sends = self.gated_end(flow)?.gate.sends()?;
-            Some((format!("{}/{}", flow.flow, flow.instance), sends))
-        })
-    }
 }
