@@ -7,7 +7,7 @@ pub(super) mod part;
 
 pub use crate::flow::{FLOW, SOCKET};
 pub use circuit::CIRCUIT;
-pub(crate) use circuit::{COPIES, DROPS, DropsTag, IMPLEMENTATIONS};
+pub(crate) use circuit::{COPIES, DROPS, DropsTag, IMPLEMENTATIONS, LOSSES};
 pub use link::{ACCESS, BACK, BITS_PER_SYMBOL, CHANNEL, DOCSIS_CHANNEL, LINK, MODEM};
 pub use medium::{LOSS, QUEUE, RATE};
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use headend_engine::cable::docsis;
 use headend_engine::circuit::carried::Method;
+use headend_engine::circuit::in_band::Losses;
 use headend_engine::link::headers::HeaderCompression;
 use headend_engine::link::loss::LossModel;
 use headend_engine::link::queue::Discipline;
@@ -193,6 +194,15 @@ pub enum Implementation {
         /// The guaranteed minimum bandwidth.
         gmb: Option<Rate>,
     },
+    /// In numbered datagrams, whose fate is the signal.
+    InBand {
+        /// How many TCPs the circuit stands for.
+        flows: u32,
+        /// Which losses shrink a window.
+        losses: Losses,
+        /// The guaranteed minimum bandwidth.
+        gmb: Option<Rate>,
+    },
     /// In the segments of a connection.
     Carried {
         /// How they are put there.
@@ -206,7 +216,7 @@ impl Implementation {
     /// The longest packet on the way; without meaning where packets stay as long as they are.
     pub fn mtu(&self) -> u32 {
         match self {
-            Implementation::Decoupling { .. } => u32::MAX,
+            Implementation::Decoupling { .. } | Implementation::InBand { .. } => u32::MAX,
             Implementation::Carried { mtu, .. } => *mtu,
         }
     }

@@ -1,5 +1,6 @@
 //! A router at which circuits begin and end.
 
+mod datagrams;
 pub(crate) mod journeys;
 mod pieces;
 
@@ -7,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use headend_engine::circuit::carried::{self, Manifest};
-use headend_engine::circuit::{self, Output, Receiver, Sender};
+use headend_engine::circuit::{self, Output, Receiver, Sender, in_band};
 use headend_engine::node::{Node, Port, Step};
 use headend_engine::packet::{Body, Class, Endpoint, Packet};
 use headend_engine::tcp::personality::Personality;
@@ -17,6 +18,7 @@ use headend_engine::units::Bytes;
 
 use crate::host::PORTS;
 use crate::router::REACHABLE;
+use datagrams::Datagrams;
 use headend_scenario::topology::{FIRST_PORT, Routes};
 use journeys::Journeys;
 use pieces::Pieces;
@@ -91,6 +93,8 @@ pub(crate) struct Common {
     pub(crate) manifest: Manifest,
     /// Which of its packets are fragments.
     pub(crate) pieces: Pieces,
+    /// What the datagrams of a circuit with in-band control hold.
+    pub(crate) datagrams: Datagrams,
 }
 
 /// How an end is joined to the other.
@@ -120,6 +124,9 @@ pub(crate) enum End {
     /// Decoupled: users' packets as they are, and headers behind them.
     Sends(Box<Sender>, Entry),
     Receives(Receiver),
+    /// In numbered datagrams.
+    Numbers(Box<in_band::Circuit>, Entry),
+    Acknowledges(in_band::Receiver),
     /// In segments of a connection.
     Packs(Box<carried::Sender>, Entry),
     Unpacks(Box<carried::Receiver>),
@@ -129,8 +136,8 @@ impl End {
     /// What enters, if it is a sending end.
     fn entry(&self) -> Option<&Entry> {
         match self {
-            End::Sends(_, entry) | End::Packs(_, entry) => Some(entry),
-            End::Receives(_) | End::Unpacks(_) => None,
+            End::Sends(_, entry) | End::Numbers(_, entry) | End::Packs(_, entry) => Some(entry),
+            End::Receives(_) | End::Acknowledges(_) | End::Unpacks(_) => None,
         }
     }
 }
@@ -159,7 +166,7 @@ impl Edge {
         let controls = match &end {
             End::Sends(sender, _) => sender.connections().count(),
             End::Receives(receiver) => receiver.connections().len(),
-            End::Packs(..) | End::Unpacks(_) => 1,
+            End::Numbers(..) | End::Acknowledges(_) | End::Packs(..) | End::Unpacks(_) => 1,
         };
         let first_port = self.next_endpoint().port;
         self.ports.extend((0..controls).map(|control| (self.mouths.len(), control)));
@@ -196,8 +203,9 @@ impl Edge {
         let mouth = &mut self.mouths[which];
         let taken = match &mut mouth.end {
             End::Sends(sender, entry) => sender.push(now, entry.classes.of(&packet), packet),
+            End::Numbers(circuit, entry) => circuit.push(now, entry.classes.of(&packet), packet),
             End::Packs(sender, entry) => sender.push(now, entry.classes.of(&packet), packet),
-            End::Receives(_) | End::Unpacks(_) => unreachable!("who carries is a sending end"),
+            End::Receives(_) | End::Acknowledges(_) | End::Unpacks(_) => unreachable!("who carries is a sending end"),
         };
         if taken.is_some() && mouth.joint.delays {
             mouth.joint.common().journeys.enter(now, &packet);
@@ -220,6 +228,7 @@ impl Edge {
             End::Receives(_) => Class::User,
             // A connection like any other.
             End::Packs(..) | End::Unpacks(_) => Class::Unmarked,
+            End::Numbers(..) | End::Acknowledges(_) => unreachable!("its datagrams are no segments"),
         };
         let packet = Packet { id: self.next_id, src, dst, len, class, body: Body::Tcp(segment) };
         if !matches!(mouth.end, End::Packs(..)) {
@@ -254,6 +263,10 @@ impl Edge {
         let output = match &mut mouth.end {
             End::Sends(sender, _) => sender.poll(now),
             End::Receives(receiver) => receiver.poll(now),
+            End::Numbers(..) | End::Acknowledges(_) => {
+                self.settle_in_band(now, which);
+                return;
+            }
             End::Packs(sender, _) => match sender.poll(now, &mut mouth.joint.common().manifest) {
                 carried::Output::Segment(segment) => Output::Control(0, segment),
                 carried::Output::Wait(wake) => Output::Wait(wake),
@@ -294,13 +307,17 @@ impl Edge {
 impl Node for Edge {
     fn receive(&mut self, now: Time, _port: Port, packet: &Packet) {
         if packet.dst.node == self.node {
-            let Body::Tcp(segment) = &packet.body else { return };
             let (which, control) = self.ports[usize::from(packet.dst.port - FIRST_PORT)];
+            let Body::Tcp(segment) = &packet.body else {
+                self.receive_in_band(now, which, packet.id);
+                return;
+            };
             let mouth = &mut self.mouths[which];
             match &mut mouth.end {
                 End::Sends(sender, _) => sender.receive(now, control, segment),
                 End::Receives(receiver) => receiver.receive(now, control, segment),
                 End::Packs(sender, _) => sender.receive(now, segment),
+                End::Numbers(..) | End::Acknowledges(_) => unreachable!("its datagrams are no segments"),
                 End::Unpacks(receiver) => {
                     let mut common = mouth.joint.common();
                     if !common.pieces.completes(packet.id) {

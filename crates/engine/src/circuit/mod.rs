@@ -23,6 +23,7 @@
 pub mod carried;
 pub mod fair;
 pub mod gmb;
+pub mod in_band;
 mod receiver;
 pub mod reliable;
 mod sender;

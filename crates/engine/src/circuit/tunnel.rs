@@ -157,12 +157,22 @@ impl Tunnel {
         Some(ticket)
     }
 
-    /// The packet whose turn it is.
+    /// The packet whose turn it is, which [`pop`](Tunnel::pop) would take.
+    pub fn first(&mut self) -> Option<&Packet> {
+        let lane = self.next_lane()?;
+        self.lanes[lane].waiting.front().map(|(_, packet)| packet)
+    }
+
+    fn next_lane(&mut self) -> Option<usize> {
+        match self.schedule {
+            Schedule::Priority => self.lanes.iter().position(|lane| !lane.waiting.is_empty()),
+            Schedule::RoundRobin => self.turn(),
+        }
+    }
+
+    /// Takes the packet whose turn it is.
     pub fn pop(&mut self, now: Time) -> Option<Packet> {
-        let lane = match self.schedule {
-            Schedule::Priority => self.lanes.iter().position(|lane| !lane.waiting.is_empty())?,
-            Schedule::RoundRobin => self.turn()?,
-        };
+        let lane = self.next_lane()?;
         let lane = &mut self.lanes[lane];
         let (_, packet) = lane.waiting.pop_front()?;
         lane.allowance -= i64::from(packet.len);

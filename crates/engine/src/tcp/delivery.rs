@@ -148,6 +148,13 @@ impl DeliveryRate {
         }
     }
 
+    /// Nothing before `end` will be delivered any more, nor sent again.
+    pub(crate) fn forget_before(&mut self, end: u64) {
+        while self.segments.front().is_some_and(|first| first.end <= end) {
+            self.segments.pop_front();
+        }
+    }
+
     fn deliver(&mut self, now: Time, index: usize, newest: &mut Option<Newest>) {
         let segment = &mut self.segments[index];
         if std::mem::replace(&mut segment.is_delivered, true) {

@@ -3,7 +3,7 @@
 pub use super::recovery::Recovery;
 use super::segment::Segment;
 use crate::cc::hystart::HyStart;
-use crate::cc::{Algorithm, cubic, reno};
+use crate::cc::{Algorithm, Setup, cubic, reno};
 use crate::time::Duration;
 use crate::units::Bytes;
 
@@ -375,6 +375,25 @@ impl Personality {
             Headers::Ipv4 => HEADERS + segment.options.wire_len() + segment.len,
             Headers::Uncounted if segment.len == 0 => HEADERS,
             Headers::Uncounted => segment.len,
+        }
+    }
+
+    /// What the controller is told at the start: segments of `mss` bytes, and this era's rules.
+    pub(crate) fn controller_setup(&self, mss: Bytes, era: &EraRules) -> Setup {
+        let initial_window = match self.initial_window_segments {
+            Some(segments) => mss * u64::from(segments),
+            // RFC 6928 s2.
+            None => (mss * 10).min((mss * 2).max(Bytes::new(14_600))),
+        };
+        Setup {
+            mss,
+            initial_window,
+            initial_threshold: self.initial_ssthresh_segments.map_or(Bytes::MAX, |segments| mss * u64::from(segments)),
+            abc_limit: self.abc_limit_segments.map_or(Bytes::MAX, |segments| mss * u64::from(segments)),
+            loss_window: if era.restart_at_initial_window { initial_window } else { mss },
+            floor_segments: era.floor_segments,
+            halve_usable: era.halve_usable,
+            in_segments: self.window_in_segments,
         }
     }
 

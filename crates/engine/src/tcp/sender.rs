@@ -81,23 +81,8 @@ impl Sender {
     ) -> Sender {
         let one = Bytes::new(mss);
         let era = if personality.recovery.follows_era() { personality.era } else { EraRules::RFC };
-        let initial_window = match personality.initial_window_segments {
-            Some(segments) => one * u64::from(segments),
-            // RFC 6928 s2.
-            None => (one * 10).min((one * 2).max(Bytes::new(14_600))),
-        };
-        let setup = Setup {
-            mss: one,
-            initial_window: initial_window + Bytes::new(extra_window),
-            initial_threshold: personality
-                .initial_ssthresh_segments
-                .map_or(Bytes::MAX, |segments| one * u64::from(segments)),
-            abc_limit: personality.abc_limit_segments.map_or(Bytes::MAX, |segments| one * u64::from(segments)),
-            loss_window: if era.restart_at_initial_window { initial_window } else { one },
-            floor_segments: era.floor_segments,
-            halve_usable: era.halve_usable,
-            in_segments: personality.window_in_segments,
-        };
+        let setup = personality.controller_setup(one, &era);
+        let setup = Setup { initial_window: setup.initial_window + Bytes::new(extra_window), ..setup };
         let mut sender = Sender {
             flight: Flight {
                 una: 1,

@@ -4,6 +4,7 @@ use super::Absent::{Follows, Is, Required};
 use super::{Field, HOUR_NS, Kind, Shape, field};
 use crate::tcp;
 use headend_engine::circuit::carried::Method;
+use headend_engine::circuit::in_band::Losses;
 use headend_engine::part::names;
 
 /// Of headers: of trunks as of sockets.
@@ -18,6 +19,9 @@ pub(crate) const COPIES: Field = field(
 /// The connection in which users' packets cross, if they do not cross as they are.
 pub(crate) const IMPLEMENTATIONS: &[(&str, Option<Method>)] =
     &[("decoupling", None), ("encapsulation", Some(Method::Encapsulation)), ("byte-stream", Some(Method::ByteStream))];
+
+/// Which losses are congestion, with in-band control.
+pub(crate) const LOSSES: &[(&str, Losses)] = &[("all", Losses::All), ("delayed", Losses::Delayed)];
 
 /// What is dropped of what waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +57,23 @@ const CIRCUIT_FIELDS: &[Field] = &[
         "How users' packets cross (section 3.4 of the thesis). `decoupling`: as they are, with header packets of control TCPs \
          behind them. `encapsulation`: each in a segment of one TCP connection. `byte-stream`: one after another as the data \
          of one TCP connection, each with its length in two bytes before it. The last two have no `controls`, `vmss`, `copies` and `gmb`.",
+    ),
+    field(
+        "loss_signal",
+        Kind::Choice(|| vec!["headers", "in-band"]),
+        Is("headers"),
+        "What tells of congestion. `headers`: the loss of header packets, as in the thesis, for routers that know of them. \
+         `in-band`: the loss of users' packets themselves, each in a numbered datagram that takes 36 bytes more; there are no \
+         header packets, so no `vmss` and no `copies`, and `controls` says how many TCPs the circuit stands for. For routers \
+         that know of no headers.",
+    ),
+    field(
+        "losses",
+        Kind::Choice(|| names(LOSSES)),
+        Is("all"),
+        "With `loss_signal = \"in-band\"`: which losses are congestion. `all`, or only those next to which the one-way delay was \
+         high (`delayed`): the others are damage, unless more than a tenth is lost. Not for a path whose queue drops early, or \
+         holds less than two milliseconds: there a circuit takes nearly all of what it shares.",
     ),
     field(
         "mtu",

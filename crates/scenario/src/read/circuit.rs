@@ -6,7 +6,7 @@ use headend_engine::units::Capacity;
 
 use super::{Names, Reader, Section, medium};
 use crate::error::Problem;
-use crate::fields::{DROPS, DropsTag, IMPLEMENTATIONS};
+use crate::fields::{DROPS, DropsTag, IMPLEMENTATIONS, LOSSES};
 use crate::flow::Flow;
 use crate::model::{Circuit, Implementation, Node, NodeKind, Tcp, TunnelDrops};
 use crate::setting::Setting;
@@ -64,6 +64,14 @@ fn implementation(section: &Section<'_>, tcp: &Tcp) -> Implementation {
             let text = "users' packets stay as long as they are: only with an `implementation` that changes them";
             section.wrong("mtu", section.place_of("mtu"), Problem::Contradiction(text.to_owned()));
         }
+        if section.setting("loss_signal").text() == "in-band" {
+            return in_band(section);
+        }
+        if section.has("losses") {
+            let text =
+                "with loss_signal = \"headers\" every lost header counts: give loss_signal = \"in-band\" as well";
+            section.wrong("losses", section.place_of("losses"), Problem::Contradiction(text.to_owned()));
+        }
         return Implementation::Decoupling {
             controls: u32::try_from(section.setting("controls").count()).expect("the field's range fits 32 bits"),
             vmss: section.setting("vmss").size(),
@@ -71,7 +79,8 @@ fn implementation(section: &Section<'_>, tcp: &Tcp) -> Implementation {
             gmb: section.has("gmb").then(|| section.setting("gmb").rate()),
         };
     };
-    for field in ["controls", "vmss", "copies", "gmb"].into_iter().filter(|field| section.has(field)) {
+    let others = ["controls", "vmss", "copies", "gmb", "loss_signal", "losses"];
+    for field in others.into_iter().filter(|field| section.has(field)) {
         let text =
             format!("implementation = \"{name}\" has no header packets and no guarantee: one connection carries all");
         section.wrong(field, section.place_of(field), Problem::Contradiction(text));
@@ -82,6 +91,19 @@ fn implementation(section: &Section<'_>, tcp: &Tcp) -> Implementation {
     }
     let mtu = section.setting("mtu").size().get();
     Implementation::Carried { method, mtu: u32::try_from(mtu).expect("the field's range fits 32 bits") }
+}
+
+/// A circuit whose datagrams are the signal.
+fn in_band(section: &Section<'_>) -> Implementation {
+    for field in ["vmss", "copies"].into_iter().filter(|field| section.has(field)) {
+        let text = "loss_signal = \"in-band\" has no header packets: leave it out";
+        section.wrong(field, section.place_of(field), Problem::Contradiction(text.to_owned()));
+    }
+    Implementation::InBand {
+        flows: u32::try_from(section.setting("controls").count()).expect("the field's range fits 32 bits"),
+        losses: section.setting("losses").choice(LOSSES),
+        gmb: section.has("gmb").then(|| section.setting("gmb").rate()),
+    }
 }
 
 /// How many copies follow each header of control TCPs like this one.

@@ -42,6 +42,7 @@ pub(super) fn check(scenario: &Scenario, root: &Section<'_>, flows: &Named<'_>, 
         check.joins(section, "to", circuit.from, circuit.to);
         let (field, own) = match circuit.implementation {
             Implementation::Decoupling { controls, .. } => ("controls", controls.into()),
+            Implementation::InBand { .. } => ("loss_signal", 1),
             Implementation::Carried { .. } => ("implementation", 1),
         };
         for node in [circuit.from, circuit.to] {

@@ -43,6 +43,12 @@ pub struct CircuitRow {
     /// Packets of its own that left in fragments.
     #[serde(default)]
     pub fragmented: u64,
+    /// Datagrams that were taken for lost, of a circuit with in-band control.
+    #[serde(default)]
+    pub datagrams_lost: u64,
+    /// Of those, taken for damaged.
+    #[serde(default)]
+    pub datagrams_damaged: u64,
     /// Users' packets that have left it, if the scenario asks for its delays.
     #[serde(default)]
     pub passed: u64,
@@ -111,6 +117,18 @@ pub(super) const COLUMNS: &[ColumnOf<CircuitRow>] = &[
         "Bytes that left its receiving end for the sending one; 0 of a decoupling socket.",
     ),
     count("fragmented", "packets", |_, row| row.fragmented, "Packets of its own that left in fragments."),
+    count(
+        "datagrams_lost",
+        "packets",
+        |_, row| row.datagrams_lost,
+        "Datagrams that were taken for lost, with `loss_signal = \"in-band\"`.",
+    ),
+    count(
+        "datagrams_damaged",
+        "packets",
+        |_, row| row.datagrams_damaged,
+        "Of `datagrams_lost`, the ones taken for damaged: no window shrank for them.",
+    ),
     count(
         "passed",
         "packets",

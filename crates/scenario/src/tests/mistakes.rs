@@ -356,6 +356,17 @@ fn a_circuit_joins_two_routers_and_carries_flows_that_exist() {
 }
 
 #[test]
+fn a_circuit_with_in_band_control_has_no_header_packets_to_speak_of() {
+    let in_band = ("circuits.trunk1.loss_signal", "in-band");
+    let vmss = trunk_messages(&[in_band]);
+    assert!(vmss.contains("circuits.trunk1.vmss: loss_signal = \"in-band\" has no header packets"), "{vmss}");
+    let losses = trunk_messages(&[("circuits.trunk1.losses", "delayed")]);
+    assert!(losses.contains("give loss_signal = \"in-band\" as well"), "{losses}");
+    let wrong = trunk_messages(&[("circuits.trunk1.loss_signal", "in band")]);
+    assert!(wrong.contains("expected one of \"headers\", \"in-band\""), "{wrong}");
+}
+
+#[test]
 fn classes_of_a_circuit_name_flows_that_it_carries_each_once_and_weights_are_as_many() {
     let wrong = |settings: &[(&str, &str)]| trunk_messages(settings);
     let classes = "circuits.trunk1.classes";

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use headend_engine::circuit::fair::Fair;
 use headend_engine::circuit::tunnel::{Class, Drops, Room, Schedule, Tunnel};
-use headend_engine::circuit::{Receiver, Sender, carried, control_personality};
+use headend_engine::circuit::{Receiver, Sender, carried, control_personality, in_band};
 use headend_engine::link::queue::red::Thresholds;
 use headend_engine::packet::Endpoint;
 use headend_engine::rng::Rng;
@@ -61,6 +61,13 @@ pub(super) fn join(
                 let receiver = Receiver::new(receiving);
                 let receiver = if copies > 0 { receiver.with_copies() } else { receiver };
                 (edge::End::Sends(Box::new(sender), entry), edge::End::Receives(receiver), personality)
+            }
+            Implementation::InBand { flows, losses, gmb } => {
+                let sender = in_band::Sender::new(base, flows, losses);
+                let circuit = Box::new(in_band::Circuit::new(tunnel, sender, gmb));
+                let sends = edge::End::Numbers(circuit, entry);
+                let receives = edge::End::Acknowledges(in_band::Receiver::new(base.delayed_ack.segments.max(1)));
+                (sends, receives, Personality::clone(base))
             }
             Implementation::Carried { method, .. } => {
                 let personality = carried::personality(method, base);
@@ -168,8 +175,11 @@ impl World {
         let (_, answered, _) = end(circuit.to);
         let mut row = match sending {
             edge::End::Sends(sender, _) => decoupled_row(circuit.name.clone(), sender),
+            edge::End::Numbers(sender, _) => in_band_row(circuit.name.clone(), sender),
             edge::End::Packs(sender, _) => carried_row(circuit.name.clone(), sender),
-            edge::End::Receives(_) | edge::End::Unpacks(_) => unreachable!("a circuit begins where it sends"),
+            edge::End::Receives(_) | edge::End::Acknowledges(_) | edge::End::Unpacks(_) => {
+                unreachable!("a circuit begins where it sends")
+            }
         };
         row.sent_bytes = sent.get();
         row.answered_bytes = answered.get();
@@ -199,6 +209,21 @@ pub(super) fn decoupled_row(circuit: Arc<str>, sender: &Sender) -> CircuitRow {
         guaranteed_bytes: counters.guaranteed_bytes,
         headers: counters.headers,
         ..common_row(circuit, sender.tunnel(), sender.connections())
+    }
+}
+
+fn in_band_row(circuit: Arc<str>, sender: &in_band::Circuit) -> CircuitRow {
+    let counters = sender.sender().counters();
+    let known = counters.delivered + counters.lost;
+    assert!(known <= counters.datagrams, "circuit {circuit}: what became of a datagram is known once: {counters:?}");
+    CircuitRow {
+        controlled_bytes: sender.controlled().get(),
+        guaranteed_bytes: sender.guaranteed().get(),
+        timeouts: counters.collapses,
+        fast_retransmits: counters.reductions - counters.collapses,
+        datagrams_lost: counters.lost,
+        datagrams_damaged: counters.damaged,
+        ..common_row(circuit, sender.tunnel(), std::iter::empty())
     }
 }
 

@@ -3,6 +3,7 @@ mod books;
 mod circuits;
 mod friendly;
 mod implementations;
+mod in_band;
 mod lossless;
 mod media;
 mod proxy;
