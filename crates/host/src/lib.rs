@@ -24,6 +24,7 @@ pub mod route;
 pub mod service;
 pub mod socket;
 pub mod sysctl;
+pub mod trunk;
 pub mod tun;
 
 pub use error::Error;

@@ -46,6 +46,26 @@ pub fn become_user(user: &str, keep: CapabilitySet) -> Result<(), Error> {
     rustix::thread::set_no_new_privs(true).during(what)
 }
 
+/// Keeps of the capabilities only those that a trunk needs while it runs and when it takes away its rules, for good and also
+/// for the programs that it starts. It stays the user that it was: the lock of iptables is root's. Threads must not have been
+/// started yet.
+pub fn keep_for_trunks() -> Result<(), Error> {
+    let what = || "give up capabilities";
+    let keep = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+    for capability in CapabilitySet::all().difference(keep).iter() {
+        // Those that are newer than the kernel are refused. Without CAP_SETPCAP all are: then the process was not root's, and a
+        // program that it starts gets no more than what is permitted here.
+        let _ = rustix::thread::remove_capability_from_bounding_set(capability);
+    }
+    let kept = rustix::thread::capabilities(None).during(what)?.permitted & keep;
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
+    rustix::thread::set_capabilities(None, sets).during(what)?;
+    for capability in kept.iter() {
+        rustix::thread::configure_capability_in_ambient_set(capability, true).during(what)?;
+    }
+    rustix::thread::set_no_new_privs(true).during(what)
+}
+
 /// The privileges that this process lacks to make namespaces and devices, in words; empty if it has all.
 pub fn missing() -> Vec<String> {
     let mut missing = lacking(&[
@@ -63,6 +83,14 @@ pub fn missing_for_interfaces() -> Vec<String> {
     lacking(&[
         (CapabilitySet::NET_RAW, "CAP_NET_RAW, to read and write whole frames"),
         (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN, for room in which frames wait while the machine pauses"),
+    ])
+}
+
+/// The privileges that this process lacks to run a trunk, in words; empty if it has all.
+pub fn missing_for_trunks() -> Vec<String> {
+    lacking(&[
+        (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN, to hold packets and to set rules"),
+        (CapabilitySet::NET_RAW, "CAP_NET_RAW, to set rules"),
     ])
 }
 

@@ -1,0 +1,480 @@
+//! What this end knows of another: sessions, whether it is there, the circuits to it and from it. Time and datagrams are passed in.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use headend_engine::circuit::turns::{Turns, Waiting};
+use headend_engine::tcp::segment::Segment;
+use headend_engine::time::{Duration, Time, earlier};
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::circuit::{Incoming, Outgoing};
+use super::config::{Fallback, PeerConfig, VMSS};
+use super::handshake::{Asked, Initiation};
+use super::keys::Identity;
+use super::outbox::{Outbox, Way};
+use super::session::Session;
+use super::wire::{Message, Terms};
+
+/// A hand-shake that is not answered is begun again after this (WireGuard's REKEY_TIMEOUT is 5 s), and a little longer each
+/// time.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+const ASK_AGAIN_MAX: Duration = Duration::from_secs(5);
+/// An offer that is not answered is made again after this, and one that was refused after much longer.
+const OFFER_AGAIN: Duration = Duration::from_millis(250);
+const REFUSED_AGAIN: Duration = Duration::from_secs(10);
+/// That a circuit is not known is said no more often.
+const UNKNOWN_AGAIN: Duration = Duration::from_millis(100);
+/// So many signs of life are due before a peer counts as gone.
+const SIGNS: u64 = 6;
+
+/// Another end.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) config: PeerConfig,
+    identity: Arc<Identity>,
+    /// In the low bits of the numbers of its sessions.
+    number: u8,
+    fallback: Fallback,
+    dead_after: Duration,
+    pub(super) way: Option<Way>,
+    current: Option<Session>,
+    /// Of the one before there may be datagrams under way.
+    previous: Option<Session>,
+    /// Sessions that were granted and not used yet: to who asked with the latest clock, and to who asked with an earlier one. That
+    /// is a recorded initiation, or a clock that went back: what is replayed must not displace what is real.
+    granted: [Option<(Session, u64)>; 2],
+    newest_clock_ns: u64,
+    asking: Option<Asking>,
+    ask_at: Time,
+    asked_in_vain: u64,
+    heard: Option<Time>,
+    was_up: bool,
+    sent: Time,
+    pub(super) edge: Turns,
+    pub(super) to: To,
+    pub(super) from: Option<Incoming>,
+    unknown_at: Time,
+    pub(super) counters: Counters,
+    random: SystemRandom,
+}
+
+/// The circuit to the peer.
+#[derive(Debug)]
+pub(super) enum To {
+    /// There is none.
+    Nothing,
+    /// It was offered, and is again at that time.
+    Offered(Terms, Time),
+    /// The peer has refused it, and is asked again at that time.
+    Refused(Time),
+    /// It carries.
+    Circuit(Box<Outgoing>),
+}
+
+#[derive(Debug)]
+struct Asking {
+    initiation: Initiation,
+    number: u32,
+}
+
+/// What has happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counters {
+    /// Sessions that were begun.
+    pub(super) sessions: u64,
+    /// Circuits to the peer that were begun.
+    pub(super) circuits: u64,
+    /// Datagrams that were not authentic, or came twice.
+    pub(super) refused: u64,
+    /// Users' packets that passed without control, and their bytes.
+    pub(super) direct: u64,
+    pub(super) direct_bytes: u64,
+}
+
+impl Peer {
+    pub(super) fn new(
+        config: PeerConfig,
+        identity: Arc<Identity>,
+        number: u8,
+        edge: Turns,
+        (fallback, dead_after): (Fallback, Duration),
+    ) -> Peer {
+        Peer {
+            way: config.endpoint.map(|to| Way { to, from: None }),
+            config,
+            identity,
+            number,
+            fallback,
+            dead_after,
+            current: None,
+            previous: None,
+            granted: [None, None],
+            newest_clock_ns: 0,
+            asking: None,
+            ask_at: Time::ZERO,
+            asked_in_vain: 0,
+            heard: None,
+            was_up: false,
+            sent: Time::ZERO,
+            edge,
+            to: To::Nothing,
+            from: None,
+            unknown_at: Time::ZERO,
+            counters: Counters::default(),
+            random: SystemRandom::new(),
+        }
+    }
+
+    /// True while there is a session and the peer is heard.
+    pub(super) fn is_up(&self, now: Time) -> bool {
+        let is_heard = self.heard.is_some_and(|heard| now.since(heard) < self.dead_after);
+        is_heard && self.current.as_ref().is_some_and(|session| session.is_alive(now))
+    }
+
+    /// How long ago it was heard.
+    pub(super) fn silent(&self, now: Time) -> Option<Duration> {
+        self.heard.map(|heard| now.since(heard))
+    }
+
+    /// The peer asks for a session, under its number `theirs`. Nothing changes before it uses what it is granted.
+    pub(super) fn asked(&mut self, now: Time, asked: Asked, theirs: u32, way: Way, outbox: &mut Outbox) {
+        let clock_ns = asked.clock_ns;
+        let mine = self.fresh_number();
+        let Some((keys, datagram)) = asked.grant(&self.config.shared, mine, theirs) else { return };
+        let is_newest = clock_ns > self.newest_clock_ns;
+        if is_newest {
+            self.newest_clock_ns = clock_ns;
+        }
+        let session = Session::new(&keys, mine, theirs, false, now);
+        self.granted[usize::from(!is_newest)] = Some((session, clock_ns));
+        outbox.push(way, |out| out.extend_from_slice(&datagram));
+    }
+
+    /// The peer grants a session.
+    pub(super) fn answered(&mut self, now: Time, noise: &[u8], mine: u32, theirs: u32, way: Way, outbox: &mut Outbox) {
+        let Some(asking) = self.asking.as_mut().filter(|asking| asking.number == mine) else { return };
+        let Some(keys) = asking.initiation.finish(noise) else {
+            self.counters.refused += 1;
+            return;
+        };
+        self.asking = None;
+        self.asked_in_vain = 0;
+        self.begin(Session::new(&keys, mine, theirs, true, now));
+        self.hear(now, way, true);
+        // The other end may use it only once it has heard of it.
+        self.send(now, &self.alive(), outbox);
+    }
+
+    /// A sealed datagram came.
+    pub(super) fn sealed(
+        &mut self,
+        now: Time,
+        (mine, counter): (u32, u64),
+        (header, sealed): (&[u8], &[u8]),
+        way: Way,
+        outbox: &mut Outbox,
+    ) {
+        let is_mine = |session: &&mut Session| session.mine == mine && session.is_alive(now);
+        let used = self.current.as_mut().filter(is_mine).or(self.previous.as_mut().filter(is_mine));
+        let opened = match used {
+            Some(session) => session.open(counter, header, sealed),
+            None => self.open_granted(now, mine, counter, header, sealed),
+        };
+        let Some(opened) = opened else {
+            self.counters.refused += 1;
+            return;
+        };
+        let is_current = self.current.as_ref().is_some_and(|session| session.mine == mine);
+        self.hear(now, way, opened.is_newest && is_current);
+        match Message::read(&opened.plain) {
+            // An earlier one tells of what was before.
+            Some(Message::Alive(circuit)) if opened.is_newest && is_current => self.take_alive(circuit),
+            Some(message) => self.take(now, message, outbox),
+            None => self.counters.refused += 1,
+        }
+    }
+
+    /// The first message of a session that was granted makes it the one that is used.
+    fn open_granted(
+        &mut self,
+        now: Time,
+        mine: u32,
+        counter: u64,
+        header: &[u8],
+        sealed: &[u8],
+    ) -> Option<super::session::Opened> {
+        let granted =
+            self.granted.iter_mut().find(|granted| granted.as_ref().is_some_and(|(one, _)| one.mine == mine))?;
+        let (session, clock_ns) = granted.as_mut()?;
+        let opened = session.is_alive(now).then(|| session.open(counter, header, sealed))??;
+        self.newest_clock_ns = *clock_ns;
+        let (session, _) = granted.take()?;
+        self.granted = [None, None];
+        self.begin(session);
+        Some(opened)
+    }
+
+    fn begin(&mut self, session: Session) {
+        self.counters.sessions += 1;
+        self.ask_at = session.rekey_at();
+        self.previous = self.current.replace(session);
+    }
+
+    /// The peer is there, and now at `way` if this is the newest that came from it.
+    fn hear(&mut self, now: Time, way: Way, is_newest: bool) {
+        self.heard = Some(now);
+        if is_newest && self.way != Some(way) {
+            let has_moved = self.way.is_some_and(|before| before.to != way.to);
+            self.way = Some(way);
+            if has_moved && matches!(self.to, To::Circuit(_)) {
+                // Another path: what was learnt of the old one is worth nothing.
+                self.to = To::Nothing;
+            }
+        }
+    }
+
+    fn take(&mut self, now: Time, message: Message, outbox: &mut Outbox) {
+        match message {
+            Message::Alive(_) => {}
+            Message::Offer(offer) => self.take_offer(now, offer, outbox),
+            Message::Answer(answer) => self.take_answer(now, answer),
+            Message::Control { is_header: true, circuit, which, segment } => match &mut self.from {
+                Some(from) if from.terms.circuit == circuit => from.receive(now, which, &segment),
+                _ if now >= self.unknown_at => {
+                    self.unknown_at = now + UNKNOWN_AGAIN;
+                    self.send(now, &Message::Unknown(circuit), outbox);
+                }
+                _ => {}
+            },
+            Message::Control { is_header: false, circuit, which, segment } => {
+                if let To::Circuit(to) = &mut self.to
+                    && to.terms.circuit == circuit
+                {
+                    to.receive(now, which, &segment);
+                }
+            }
+            Message::Unknown(circuit) => {
+                if matches!(&self.to, To::Circuit(to) if to.terms.circuit == circuit) {
+                    self.to = To::Nothing;
+                }
+            }
+            Message::Goodbye => self.forget(now),
+        }
+    }
+
+    /// A peer that has begun anew does not know the circuit to it.
+    fn take_alive(&mut self, circuit: u32) {
+        if matches!(&self.to, To::Circuit(to) if to.terms.circuit != circuit) {
+            self.to = To::Nothing;
+        }
+    }
+
+    fn alive(&self) -> Message {
+        Message::Alive(self.from.as_ref().map_or(0, |from| from.terms.circuit))
+    }
+
+    /// Grants what the file allows.
+    fn take_offer(&mut self, now: Time, offer: Terms, outbox: &mut Outbox) {
+        let most = self.config.receive;
+        let controls = if VMSS.contains(&offer.vmss) { offer.controls.min(most.controls_max) } else { 0 };
+        let granted = Terms { controls, guaranteed_bps: offer.guaranteed_bps.min(most.guaranteed_max.get()), ..offer };
+        if controls > 0 && self.from.as_ref().is_none_or(|from| from.terms != granted) {
+            self.from = Some(Incoming::new(granted));
+        }
+        self.send(now, &Message::Answer(granted), outbox);
+    }
+
+    fn take_answer(&mut self, now: Time, answer: Terms) {
+        let To::Offered(offer, _) = &self.to else { return };
+        if answer.circuit != offer.circuit || answer.vmss != offer.vmss {
+            return;
+        }
+        // A peer grants less, and never more than was asked for.
+        let terms = Terms {
+            controls: answer.controls.min(offer.controls),
+            guaranteed_bps: answer.guaranteed_bps.min(offer.guaranteed_bps),
+            ..*offer
+        };
+        self.to = if terms.controls == 0 {
+            To::Refused(now + REFUSED_AGAIN)
+        } else {
+            self.counters.circuits += 1;
+            To::Circuit(Box::new(Outgoing::new(terms, &self.config.send.controller)))
+        };
+    }
+
+    /// The peer has ended: what comes next begins with a hand-shake.
+    fn forget(&mut self, now: Time) {
+        (self.current, self.previous, self.heard) = (None, None, None);
+        (self.to, self.from) = (To::Nothing, None);
+        (self.ask_at, self.was_up) = (now + ASK_AGAIN, false);
+    }
+
+    /// Does what is due by now. Nothing more is due before the time that it returns.
+    pub(super) fn poll(&mut self, now: Time, clock_ns: u64, outbox: &mut Outbox) -> Option<Time> {
+        let is_up = self.is_up(now);
+        if !is_up {
+            (self.to, self.from) = (To::Nothing, None);
+            if self.was_up {
+                // A session that is there was to be renewed much later.
+                self.ask_at = now;
+            }
+        }
+        self.was_up = is_up;
+        let mut wake = self.ask(now, clock_ns, outbox);
+        if is_up {
+            wake = earlier(wake, self.heard.map(|heard| heard + self.dead_after));
+            wake = earlier(wake, self.offer(now, outbox));
+            wake = earlier(wake, self.acknowledge(now, outbox));
+        }
+        if self.current.as_ref().is_some_and(|session| session.is_alive(now)) {
+            let due = self.dead_after / SIGNS;
+            if now.since(self.sent) >= due {
+                self.send(now, &self.alive(), outbox);
+            }
+            wake = earlier(wake, Some(self.sent + due));
+        }
+        wake
+    }
+
+    /// Begins a hand-shake if there is no session, if it is old, or if the peer is silent.
+    fn ask(&mut self, now: Time, clock_ns: u64, outbox: &mut Outbox) -> Option<Time> {
+        let way = self.way?;
+        let renewal = self.current.as_ref().filter(|_| self.is_up(now)).map(Session::rekey_at);
+        let due = renewal.map_or(self.ask_at, |renewal| renewal.max(self.ask_at));
+        if now < due {
+            return Some(due);
+        }
+        let number = self.fresh_number();
+        let (initiation, datagram) =
+            Initiation::new(&self.identity, &self.config.key, &self.config.shared, number, clock_ns);
+        self.asking = Some(Asking { initiation, number });
+        outbox.push(way, |out| out.extend_from_slice(&datagram));
+        // Not in step with the other end, which may ask as well.
+        let jitter = Duration::from_millis(u64::from(number >> 24));
+        self.ask_at = now + (ASK_AGAIN * (1 + self.asked_in_vain)).min(ASK_AGAIN_MAX) + jitter;
+        self.asked_in_vain += 1;
+        Some(self.ask_at)
+    }
+
+    fn offer(&mut self, now: Time, outbox: &mut Outbox) -> Option<Time> {
+        if matches!(&self.to, To::Circuit(to) if to.has_failed()) {
+            self.to = To::Nothing;
+        }
+        let (offer, at) = match &self.to {
+            To::Circuit(_) => return None,
+            To::Refused(at) if now < *at => return Some(*at),
+            To::Offered(offer, at) => (*offer, *at),
+            To::Nothing | To::Refused(_) => {
+                let send = &self.config.send;
+                let offer = Terms {
+                    // Zero is none.
+                    circuit: self.random_number().max(1),
+                    controls: send.controls,
+                    vmss: send.vmss,
+                    guaranteed_bps: send.guaranteed.get(),
+                };
+                (offer, now)
+            }
+        };
+        if now < at {
+            self.to = To::Offered(offer, at);
+            return Some(at);
+        }
+        self.send(now, &Message::Offer(offer), outbox);
+        self.to = To::Offered(offer, now + OFFER_AGAIN);
+        Some(now + OFFER_AGAIN)
+    }
+
+    /// Acknowledges headers that came. What that takes is charged to the circuit in the other direction.
+    fn acknowledge(&mut self, now: Time, outbox: &mut Outbox) -> Option<Time> {
+        let from = self.from.as_mut()?;
+        let circuit = from.terms.circuit;
+        let (Some(session), Some(way)) = (&mut self.current, self.way) else { return None };
+        let to = &mut self.to;
+        let sent = &mut self.sent;
+        from.poll(now, &mut |which, segment| {
+            let len = seal(session, way, &control(false, circuit, which, segment), outbox);
+            *sent = now;
+            if let To::Circuit(to) = to {
+                to.charge(len);
+            }
+        })
+    }
+
+    /// Lets users' packets leave as far as they may now. Nothing more may before the time that it returns.
+    pub(super) fn release(&mut self, now: Time, leaving: &mut Vec<Waiting>, outbox: &mut Outbox) -> Option<Time> {
+        match (&mut self.to, self.fallback) {
+            (To::Circuit(to), _) => {
+                let (Some(session), Some(way)) = (&mut self.current, self.way) else { return None };
+                let circuit = to.terms.circuit;
+                let sent = &mut self.sent;
+                to.release(now, &mut self.edge, leaving, &mut |which, segment| {
+                    seal(session, way, &control(true, circuit, which, segment), outbox);
+                    *sent = now;
+                })
+            }
+            (_, Fallback::Direct) => {
+                while let Some((_, packet)) = self.edge.pop() {
+                    self.counters.direct += 1;
+                    self.counters.direct_bytes += u64::from(packet.len);
+                    leaving.push(packet);
+                }
+                None
+            }
+            (_, Fallback::Block) => None,
+        }
+    }
+
+    /// Whether packets of several segments may stay whole.
+    pub(super) fn keeps_whole(&mut self) -> bool {
+        match (&mut self.to, self.fallback) {
+            (To::Circuit(to), _) => to.keeps_whole(),
+            (_, Fallback::Direct) => true,
+            (_, Fallback::Block) => false,
+        }
+    }
+
+    /// Tells the peer that this end goes.
+    pub(super) fn part(&mut self, now: Time, outbox: &mut Outbox) {
+        self.send(now, &Message::Goodbye, outbox);
+    }
+
+    fn send(&mut self, now: Time, message: &Message, outbox: &mut Outbox) {
+        if let (Some(session), Some(way)) = (&mut self.current, self.way) {
+            seal(session, way, message, outbox);
+            self.sent = now;
+        }
+    }
+
+    fn fresh_number(&self) -> u32 {
+        self.random_number() << 8 | u32::from(self.number)
+    }
+
+    fn random_number(&self) -> u32 {
+        let mut bytes = [0; 4];
+        self.random.fill(&mut bytes).expect("the system has random numbers");
+        u32::from_be_bytes(bytes)
+    }
+}
+
+fn control(is_header: bool, circuit: u32, which: u8, segment: &Segment) -> Message {
+    Message::Control { is_header, circuit, which, segment: *segment }
+}
+
+/// Bytes of IP and UDP before a datagram.
+fn headers(to: &SocketAddr) -> usize {
+    if to.is_ipv4() { 28 } else { 48 }
+}
+
+/// Puts a message into the outbox, and returns its length on the wire.
+fn seal(session: &mut Session, way: Way, message: &Message, outbox: &mut Outbox) -> usize {
+    let mut plain = Vec::with_capacity(64);
+    message.write(&mut plain);
+    outbox.push(way, |out| session.seal(&plain, out));
+    headers(&way.to) + super::wire::SEALED_HEADER + plain.len() + super::wire::TAG
+}
+
+#[cfg(test)]
+mod tests;

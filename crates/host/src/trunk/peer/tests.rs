@@ -1,0 +1,374 @@
+//! Two ends, and a network between them that a test cuts, delays and repeats, in time that a test makes.
+
+use std::collections::VecDeque;
+
+use headend_engine::circuit::tunnel::Schedule;
+use headend_engine::circuit::turns::Class;
+use headend_engine::units::{Bytes, Rate};
+use proptest::prelude::*;
+
+use super::super::config::{Receive, Send};
+use super::super::keys::{PublicKey, SecretKey};
+use super::super::wire::Datagram;
+use super::*;
+
+const DELAY: Duration = Duration::from_millis(10);
+const DEAD_AFTER: Duration = Duration::from_secs(3);
+
+struct End {
+    identity: Arc<Identity>,
+    peer: Peer,
+    address: SocketAddr,
+    /// What its wall shows beyond the time of the test.
+    clock_ns: u64,
+    left: Vec<u64>,
+}
+
+struct Net {
+    ends: [End; 2],
+    now: Time,
+    under_way: VecDeque<(Time, usize, Way, Vec<u8>)>,
+    /// All that was ever sent to each end.
+    seen: [Vec<(Way, Vec<u8>)>; 2],
+    /// Whether the n-th datagram from now on is lost; those beyond are not.
+    losses: VecDeque<bool>,
+    is_cut: bool,
+}
+
+fn config(name: &str, key: PublicKey, endpoint: Option<SocketAddr>) -> PeerConfig {
+    PeerConfig {
+        name: name.to_owned(),
+        key,
+        shared: SecretKey::NONE,
+        endpoint,
+        networks: vec!["10.2.0.0/16".parse().unwrap()],
+        send: Send { guaranteed: Rate::mbit(3), ..Send::default() },
+        receive: Receive { controls_max: 2, guaranteed_max: Rate::mbit(1) },
+    }
+}
+
+fn peer(identity: &Arc<Identity>, other: PublicKey, endpoint: Option<SocketAddr>, fallback: Fallback) -> Peer {
+    let class = Class { room: Bytes::new(1_000_000), weight: 1 };
+    let edge = Turns::new(&[class], Schedule::Priority);
+    Peer::new(config("other", other, endpoint), identity.clone(), 0, edge, (fallback, DEAD_AFTER))
+}
+
+impl Net {
+    fn new(fallback: Fallback) -> Net {
+        let addresses: [SocketAddr; 2] = ["192.0.2.1:7700".parse().unwrap(), "192.0.2.2:7700".parse().unwrap()];
+        let identities = [Arc::new(Identity::generate()), Arc::new(Identity::generate())];
+        let ends = [0, 1].map(|side| {
+            // Only the first knows where the other is.
+            let endpoint = (side == 0).then_some(addresses[1]);
+            End {
+                peer: peer(&identities[side], identities[1 - side].public(), endpoint, fallback),
+                identity: identities[side].clone(),
+                address: addresses[side],
+                clock_ns: 1_000_000_000_000,
+                left: Vec::new(),
+            }
+        });
+        let (losses, seen) = (VecDeque::new(), [Vec::new(), Vec::new()]);
+        Net { ends, now: Time::ZERO, under_way: VecDeque::new(), seen, losses, is_cut: false }
+    }
+
+    /// An end that was killed and started again.
+    fn restart(&mut self, side: usize) {
+        let other = self.ends[1 - side].identity.public();
+        let endpoint = (side == 0).then_some(self.ends[1].address);
+        let end = &mut self.ends[side];
+        end.peer = peer(&end.identity, other, endpoint, end.peer.fallback);
+    }
+
+    fn deliver(&mut self, side: usize, way: Way, bytes: &[u8]) {
+        let now = self.now;
+        let end = &mut self.ends[side];
+        let mut outbox = Outbox::default();
+        match Datagram::read(bytes) {
+            Some(Datagram::Initiation { sender, noise, .. }) => {
+                if let Some(asked) = Asked::read(&end.identity, noise) {
+                    end.peer.asked(now, asked, sender, way, &mut outbox);
+                }
+            }
+            Some(Datagram::Response { sender, receiver, noise, .. }) => {
+                end.peer.answered(now, noise, receiver, sender, way, &mut outbox);
+            }
+            Some(Datagram::Sealed { receiver, counter, header, sealed }) => {
+                end.peer.sealed(now, (receiver, counter), (header, sealed), way, &mut outbox);
+            }
+            None => {}
+        }
+        self.post(side, outbox);
+    }
+
+    fn post(&mut self, from: usize, outbox: Outbox) {
+        for train in outbox.trains {
+            for datagram in train.bytes.chunks(train.datagram) {
+                let to = 1 - from;
+                let way = Way { to: self.ends[from].address, from: None };
+                self.seen[to].push((way, datagram.to_vec()));
+                if !self.losses.pop_front().unwrap_or(false) && !self.is_cut {
+                    self.under_way.push_back((self.now + DELAY, to, way, datagram.to_vec()));
+                }
+            }
+        }
+    }
+
+    /// Lets time pass.
+    fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        let mut rounds_without_time = 0;
+        loop {
+            let mut wake = Some(end);
+            for side in 0..2 {
+                let (now, peer) = (self.now, &mut self.ends[side]);
+                let mut outbox = Outbox::default();
+                let due = peer.peer.poll(now, peer.clock_ns + now.as_nanos(), &mut outbox);
+                let mut leaving = Vec::new();
+                let may = peer.peer.release(now, &mut leaving, &mut outbox);
+                peer.left.extend(leaving.iter().map(|packet| packet.id));
+                wake = earlier(wake, earlier(due, may));
+                self.post(side, outbox);
+            }
+            wake = earlier(wake, self.under_way.front().map(|(at, ..)| *at));
+            let wake = wake.expect("there is the end at least");
+            if wake >= end && self.now >= end {
+                return;
+            }
+            rounds_without_time = if wake <= self.now { rounds_without_time + 1 } else { 0 };
+            assert!(rounds_without_time < 1_000, "an end wants to be looked at again and again at {}", self.now);
+            self.now = wake.max(self.now).min(end);
+            while self.under_way.front().is_some_and(|(at, ..)| *at <= self.now) {
+                let (_, side, way, bytes) = self.under_way.pop_front().unwrap();
+                self.deliver(side, way, &bytes);
+            }
+        }
+    }
+
+    /// Gives the first end packets for the other.
+    fn feed(&mut self, ids: std::ops::Range<u64>) {
+        for id in ids {
+            self.ends[0].peer.edge.push(0, Waiting { id, flow: 1, len: 1_500 });
+        }
+    }
+
+    fn carries(&self, side: usize) -> bool {
+        matches!(self.ends[side].peer.to, To::Circuit(_)) && self.ends[side].peer.is_up(self.now)
+    }
+
+    fn circuits(&self) -> [u64; 2] {
+        self.ends.each_ref().map(|end| end.peer.counters.circuits)
+    }
+}
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+#[test]
+fn two_ends_find_each_other_and_packets_leave_once_and_in_order() {
+    let mut net = Net::new(Fallback::Block);
+    net.feed(0..500);
+    net.run(secs(1));
+    assert!(net.carries(0) && net.carries(1));
+    net.run(secs(5));
+    assert_eq!(net.ends[0].left, (0..500).collect::<Vec<_>>());
+    let To::Circuit(to) = &net.ends[0].peer.to else { panic!("it carries") };
+    let sent = to.sender().counters();
+    assert_eq!((sent.controlled_bytes + sent.guaranteed_bytes, sent.guaranteed > 0), (750_000, true));
+    assert!(sent.headers >= sent.controlled_bytes / 6_000 - 2, "a header for each VMSS under control");
+}
+
+#[test]
+fn terms_are_what_the_receiver_grants_of_what_is_asked_for() {
+    let mut net = Net::new(Fallback::Direct);
+    net.run(secs(1));
+    let To::Circuit(to) = &net.ends[0].peer.to else { panic!("it carries") };
+    assert_eq!((to.terms.controls, to.terms.guaranteed_bps, to.terms.vmss), (2, 1_000_000, 6_000));
+    assert_eq!(net.ends[1].peer.from.as_ref().unwrap().terms, to.terms);
+}
+
+#[test]
+fn a_receiver_that_grants_nothing_is_asked_seldom() {
+    let mut net = Net::new(Fallback::Direct);
+    net.ends[1].peer.config.receive.controls_max = 0;
+    net.run(secs(5));
+    assert!(matches!(net.ends[0].peer.to, To::Refused(_)));
+    net.feed(0..3);
+    net.run(secs(1));
+    assert_eq!(net.ends[0].left, [0, 1, 2]);
+}
+
+#[test]
+fn what_is_replayed_forged_or_reflected_changes_nothing() {
+    let mut net = Net::new(Fallback::Block);
+    net.feed(0..200);
+    net.run(secs(2));
+    let (circuits, seen) = (net.circuits(), net.seen.clone());
+    let sessions = net.ends.each_ref().map(|end| end.peer.counters.sessions);
+    let stranger = Way { to: "198.51.100.7:9".parse().unwrap(), from: None };
+    for (side, seen) in seen.iter().enumerate() {
+        for (at, (_, bytes)) in seen.iter().enumerate() {
+            let mut forged = bytes.clone();
+            forged[at % bytes.len()] ^= 1 << (at % 8);
+            for (to, bytes) in [(side, bytes), (side, &forged), (1 - side, bytes)] {
+                net.deliver(to, stranger, bytes);
+                net.deliver(to, stranger, &bytes[..bytes.len() / 2]);
+            }
+        }
+    }
+    net.feed(200..400);
+    net.run(secs(5));
+    assert_eq!(net.ends[0].left, (0..400).collect::<Vec<_>>());
+    assert_eq!((net.circuits(), net.ends.each_ref().map(|end| end.peer.counters.sessions)), (circuits, sessions));
+    let at = net.ends.each_ref().map(|end| end.peer.way.unwrap().to);
+    assert_eq!(at, [net.ends[1].address, net.ends[0].address], "nobody was led to a stranger");
+}
+
+#[test]
+fn an_end_that_was_killed_is_missed_and_found_again() {
+    for side in 0..2 {
+        let mut net = Net::new(Fallback::Direct);
+        net.run(secs(1));
+        net.is_cut = true;
+        net.run(secs(4));
+        assert!(!net.carries(0) && !net.carries(1));
+        net.feed(0..3);
+        net.run(secs(1));
+        assert_eq!(net.ends[0].left, [0, 1, 2], "directly");
+        net.restart(side);
+        net.is_cut = false;
+        net.run(secs(10));
+        assert!(net.carries(0) && net.carries(1), "side {side}");
+        net.feed(3..100);
+        net.run(secs(5));
+        assert_eq!(net.ends[0].left, (0..100).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn an_end_that_is_back_at_once_is_given_a_new_circuit() {
+    for side in 0..2 {
+        let mut net = Net::new(Fallback::Block);
+        net.run(secs(1));
+        net.restart(side);
+        net.run(secs(12));
+        assert!(net.carries(0) && net.carries(1), "side {side}");
+        assert!(net.ends.iter().all(|end| end.peer.from.is_some()), "both ways, though nothing was sent");
+        net.feed(0..100);
+        net.run(secs(5));
+        assert_eq!(net.ends[0].left.len(), 100);
+    }
+}
+
+#[test]
+fn a_path_that_is_cut_for_a_minute_is_used_again() {
+    let mut net = Net::new(Fallback::Block);
+    net.run(secs(1));
+    net.is_cut = true;
+    net.run(secs(60));
+    net.is_cut = false;
+    net.run(secs(8));
+    assert!(net.carries(0) && net.carries(1));
+}
+
+#[test]
+fn clocks_that_jump_keep_nobody_out() {
+    for jump in [0, 1, u64::MAX / 2] {
+        let mut net = Net::new(Fallback::Block);
+        net.run(secs(1));
+        for end in &mut net.ends {
+            end.clock_ns = jump;
+        }
+        net.run(secs(400));
+        assert!(net.carries(0) && net.carries(1), "keys were renewed with a clock at {jump}");
+        net.restart(0);
+        net.ends[0].clock_ns = 5;
+        net.run(secs(12));
+        assert!(net.carries(0) && net.carries(1), "a new start with a clock at 5 after {jump}");
+    }
+}
+
+#[test]
+fn keys_are_renewed_and_the_circuit_does_not_notice() {
+    let mut net = Net::new(Fallback::Block);
+    net.run(secs(1_000));
+    assert_eq!(net.circuits(), [1, 1]);
+    let sessions = net.ends[0].peer.counters.sessions;
+    assert!((8..=10).contains(&sessions), "every two minutes: {sessions}");
+}
+
+#[test]
+fn a_peer_that_moves_is_followed_with_a_new_slow_start() {
+    let mut net = Net::new(Fallback::Block);
+    net.run(secs(1));
+    net.ends[0].address = "203.0.113.9:1024".parse().unwrap();
+    net.feed(0..50);
+    net.run(secs(5));
+    assert_eq!(net.ends[1].peer.way.unwrap().to, net.ends[0].address);
+    assert!(net.carries(0) && net.carries(1));
+    assert_eq!(net.circuits()[1], 2, "the path to it is another");
+    assert_eq!(net.ends[0].left.len(), 50);
+}
+
+#[test]
+fn an_orderly_end_is_heard_at_once() {
+    let mut net = Net::new(Fallback::Direct);
+    net.run(secs(1));
+    let mut outbox = Outbox::default();
+    let now = net.now;
+    net.ends[1].peer.part(now, &mut outbox);
+    net.post(1, outbox);
+    let (_, side, way, bytes) = net.under_way.pop_back().unwrap();
+    net.deliver(side, way, &bytes);
+    assert!(!net.ends[0].peer.is_up(net.now));
+}
+
+#[test]
+fn a_receiver_that_lies_earns_itself_no_more_than_its_lies() {
+    let mut net = Net::new(Fallback::Block);
+    net.run(secs(1));
+    net.feed(0..600);
+    let To::Circuit(to) = &mut net.ends[0].peer.to else { panic!("it carries") };
+    let now = net.now;
+    // It acknowledges what was never sent, over and over.
+    let (isn, circuit) = (to.terms.circuit, to.terms.circuit);
+    for ahead in [1, 6_000, 1_000_000, 1 << 31, u32::MAX] {
+        let segment = Segment {
+            seq: (!isn).wrapping_add(1),
+            ack: isn.wrapping_add(1).wrapping_add(ahead),
+            window: u16::MAX,
+            flags: headend_engine::tcp::segment::Flags { ack: true, ..Default::default() },
+            options: headend_engine::tcp::segment::Options { timestamps: Some((1, 1)), ..Default::default() },
+            ..Segment::default()
+        };
+        assert_eq!(circuit, to.terms.circuit);
+        to.receive(now, 0, &segment);
+    }
+    let mut leaving = Vec::new();
+    net.ends[0].peer.release(now, &mut leaving, &mut Outbox::default());
+    // Two control TCPs with the window that a TCP begins with, and what a millisecond's guarantee is.
+    assert!(leaving.len() * 1_500 <= 60_000, "{} packets", leaving.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn whatever_is_lost_the_ends_come_together_again(
+        losses in prop::collection::vec(prop::bool::weighted(0.3), 0..2_000),
+        restarts in prop::collection::vec(0..2_usize, 0..3),
+    ) {
+        let mut net = Net::new(Fallback::Block);
+        net.losses = losses.into();
+        net.feed(0..100);
+        for side in restarts {
+            net.run(secs(7));
+            net.restart(side);
+        }
+        net.run(secs(200));
+        net.losses.clear();
+        net.run(secs(20));
+        prop_assert!(net.carries(0) && net.carries(1));
+    }
+}

@@ -1,0 +1,240 @@
+//! The rules that lead users' packets into the queues: a chain of our own at the end of mangle's POSTROUTING, for each version of
+//! IP that is wanted. They are set all at once or not at all, by iptables.
+//!
+//! The chain is last because a packet that comes out of the queue goes on behind the table: rules after ours would not see it.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+
+use ipnet::IpNet;
+
+use crate::error::Error;
+use crate::process;
+
+/// A chain's name takes 28 characters, and ours begins with `headend-`.
+pub(super) const NAME_MAX: usize = 20;
+
+/// The rules of a trunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// The trunk's name, of which the chain's is made.
+    pub name: String,
+    /// Whose packets go to which queue.
+    pub queues: Vec<(IpNet, u16)>,
+    /// Packets pass when nobody is at the queue; otherwise they are dropped.
+    pub bypass: bool,
+}
+
+/// The two commands for one version of IP.
+#[derive(Clone, Copy, Debug)]
+struct Family {
+    list: &'static str,
+    restore: &'static str,
+    is_ipv6: bool,
+}
+
+const FAMILIES: [Family; 2] = [
+    Family { list: "iptables", restore: "iptables-restore", is_ipv6: false },
+    Family { list: "ip6tables", restore: "ip6tables-restore", is_ipv6: true },
+];
+/// Where administrators' commands are, whatever PATH says.
+const FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin"];
+
+impl Rules {
+    /// The chain's name.
+    pub fn chain(&self) -> String {
+        format!("headend-{}", self.name)
+    }
+
+    /// The rules as iptables writes them, for people.
+    pub fn shown(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for family in FAMILIES {
+            let rules = self.of(family);
+            if rules.is_empty() {
+                continue;
+            }
+            let before = format!("{} -t mangle", family.list);
+            lines.push(format!("{before} -N {}", self.chain()));
+            lines.extend(rules.iter().map(|rule| format!("{before} {rule}")));
+            lines.push(format!("{before} {}", self.jump("-A")));
+        }
+        lines
+    }
+
+    /// Puts them in force, in the place of those of a trunk of this name that was killed. What an operator should know of
+    /// is returned, in words.
+    pub fn set(&self) -> Result<Vec<String>, Error> {
+        let mut said = Vec::new();
+        for family in FAMILIES {
+            let Some(found) = self.find(family)? else {
+                if self.of(family).is_empty() {
+                    continue;
+                }
+                let why = format!("there is no {} on this machine: install the package iptables", family.list);
+                self.remove()?;
+                return Err(Error::new("set the rules of a trunk", io::Error::new(io::ErrorKind::NotFound, why)));
+            };
+            if found.chain {
+                said.push(format!("{}: removed the chain {} of a trunk that was killed", family.list, self.chain()));
+            }
+            let rules = self.of(family);
+            let mut order = self.removal(found);
+            if !rules.is_empty() {
+                if found.others > 0 {
+                    said.push(format!(
+                        "{}: {} other rules in mangle's POSTROUTING come first; what they accept does not come to the trunk",
+                        family.list, found.others
+                    ));
+                }
+                order.push_str(&format!(":{} - [0:0]\n", self.chain()));
+                for rule in rules.iter().chain([&self.jump("-A")]) {
+                    let _ = writeln!(order, "{rule}");
+                }
+            }
+            if let Err(error) = restore(family, &order) {
+                // Nothing half set: what went before goes too.
+                let _ = self.remove();
+                return Err(error);
+            }
+        }
+        Ok(said)
+    }
+
+    /// Takes away all that there is of this name.
+    pub fn remove(&self) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        for family in FAMILIES {
+            let removed = self.find(family).and_then(|found| match found {
+                Some(found) if found.chain || found.jumps > 0 => restore(family, &self.removal(found)),
+                _ => Ok(()),
+            });
+            outcome = outcome.and(removed);
+        }
+        outcome
+    }
+
+    fn of(&self, family: Family) -> Vec<String> {
+        let bypass = if self.bypass { " --queue-bypass" } else { "" };
+        let rule = |(network, queue): &(IpNet, u16)| {
+            format!("-A {} -d {network} -j NFQUEUE --queue-num {queue}{bypass}", self.chain())
+        };
+        let is_of = |(network, _): &&(IpNet, u16)| matches!(network, IpNet::V6(_)) == family.is_ipv6;
+        self.queues.iter().filter(is_of).map(rule).collect()
+    }
+
+    fn jump(&self, order: &str) -> String {
+        format!("{order} POSTROUTING -j {}", self.chain())
+    }
+
+    fn removal(&self, found: Found) -> String {
+        let mut order = String::new();
+        for _ in 0..found.jumps {
+            let _ = writeln!(order, "{}", self.jump("-D"));
+        }
+        if found.chain {
+            let _ = writeln!(order, "-F {0}\n-X {0}", self.chain());
+        }
+        order
+    }
+
+    /// What there is of this name; `None` without the command.
+    fn find(&self, family: Family) -> Result<Option<Found>, Error> {
+        let Some(command) = path_of(family.list) else { return Ok(None) };
+        let what = || format!("{} -t mangle -S", family.list);
+        let output = process::command(command).args(["-w", "-t", "mangle", "-S"]).output();
+        let output = output.map_err(|error| Error::new(what(), error))?;
+        if !output.status.success() {
+            // A kernel without IPv6 has no tables for it, and so nothing of ours in them.
+            if self.of(family).is_empty() {
+                return Ok(None);
+            }
+            return Err(refused(what(), &output));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let (chain, jump) = (format!("-N {}", self.chain()), self.jump("-A"));
+        let lines = || text.lines().map(str::trim);
+        let jumps = lines().filter(|line| *line == jump).count();
+        Ok(Some(Found {
+            chain: lines().any(|line| line == chain),
+            jumps,
+            others: lines().filter(|line| line.starts_with("-A POSTROUTING ")).count() - jumps,
+        }))
+    }
+}
+
+/// What was found in a table.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    chain: bool,
+    jumps: usize,
+    others: usize,
+}
+
+fn restore(family: Family, order: &str) -> Result<(), Error> {
+    if order.is_empty() {
+        return Ok(());
+    }
+    let what = || format!("{} of the rules of a trunk", family.restore);
+    let Some(command) = path_of(family.restore) else {
+        let why = "it is not on this machine: install the package iptables";
+        return Err(Error::new(what(), io::Error::new(io::ErrorKind::NotFound, why)));
+    };
+    let run = || -> io::Result<Output> {
+        let mut command = process::command(command);
+        let mut child = command
+            .args(["-w", "--noflush"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let mut input = child.stdin.take().expect("it was asked for");
+        let written = write!(input, "*mangle\n{order}COMMIT\n");
+        drop(input);
+        let output = child.wait_with_output()?;
+        // One that refuses early closes its input, and then says why.
+        if output.status.success() {
+            written?;
+        }
+        Ok(output)
+    };
+    let output = run().map_err(|error| Error::new(what(), error))?;
+    if output.status.success() { Ok(()) } else { Err(refused(what(), &output)) }
+}
+
+fn refused(what: String, output: &Output) -> Error {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    Error::new(what, io::Error::other(format!("refused: {said}")))
+}
+
+fn path_of(command: &str) -> Option<PathBuf> {
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&on_path).chain(FOLDERS.iter().map(PathBuf::from));
+    folders.map(|folder| folder.join(command)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_is_listed_for_each_version_of_ip_that_is_wanted() {
+        let mut rules =
+            Rules { name: "west".to_owned(), queues: vec![("10.2.0.0/16".parse().unwrap(), 4_700)], bypass: true };
+        assert_eq!(
+            rules.shown(),
+            [
+                "iptables -t mangle -N headend-west",
+                "iptables -t mangle -A headend-west -d 10.2.0.0/16 -j NFQUEUE --queue-num 4700 --queue-bypass",
+                "iptables -t mangle -A POSTROUTING -j headend-west",
+            ]
+        );
+        rules.queues.push(("2001:db8::/32".parse().unwrap(), 4_700));
+        rules.bypass = false;
+        let six = "ip6tables -t mangle -A headend-west -d 2001:db8::/32 -j NFQUEUE --queue-num 4700";
+        assert!(rules.shown().iter().any(|line| line == six), "{:?}", rules.shown());
+    }
+}

@@ -1,0 +1,149 @@
+//! Keys in use: a session seals what leaves and opens what comes, each message once.
+
+use headend_engine::time::{Duration, Time};
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+
+use super::handshake::Keys;
+use super::keys::SecretKey;
+use super::replay::Window;
+use super::wire::{self, MESSAGE_MAX, TAG};
+
+/// Who began a session begins the next one after this (WireGuard's REKEY_AFTER_TIME).
+pub(super) const REKEY: Duration = Duration::from_secs(120);
+/// The other end does after this, if the first has not.
+pub(super) const REKEY_OTHER: Duration = Duration::from_secs(150);
+/// A session is over after this (REJECT_AFTER_TIME).
+pub(super) const LIFE: Duration = Duration::from_secs(180);
+/// And after so many messages: a key of AES-GCM with nonces that are counted is good for 2^32 blocks and more by far.
+const MESSAGES_MAX: u64 = 1 << 40;
+
+/// A session with a peer.
+pub(super) struct Session {
+    /// The number under which the peer writes here, and that under which it is written to.
+    pub(super) mine: u32,
+    pub(super) theirs: u32,
+    pub(super) is_initiator: bool,
+    pub(super) since: Time,
+    seal: LessSafeKey,
+    open: LessSafeKey,
+    sent: u64,
+    seen: Window,
+}
+
+/// A message that was opened.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Opened {
+    /// None that came before was sent after it.
+    pub(super) is_newest: bool,
+    pub(super) plain: Vec<u8>,
+}
+
+impl Session {
+    pub(super) fn new(keys: &Keys, mine: u32, theirs: u32, is_initiator: bool, now: Time) -> Session {
+        Session {
+            mine,
+            theirs,
+            is_initiator,
+            since: now,
+            seal: key(&keys.send),
+            open: key(&keys.receive),
+            sent: 0,
+            seen: Window::new(),
+        }
+    }
+
+    /// True while the session may be used.
+    pub(super) fn is_alive(&self, now: Time) -> bool {
+        now.since(self.since) < LIFE && self.sent < MESSAGES_MAX
+    }
+
+    /// When its end should begin another.
+    pub(super) fn rekey_at(&self) -> Time {
+        self.since + if self.is_initiator { REKEY } else { REKEY_OTHER }
+    }
+
+    /// Writes a datagram with `plain` in it behind what is in `out`.
+    pub(super) fn seal(&mut self, plain: &[u8], out: &mut Vec<u8>) {
+        let counter = self.sent;
+        self.sent += 1;
+        let header = wire::sealed_header(self.theirs, counter);
+        out.extend_from_slice(&header);
+        let at = out.len();
+        out.extend_from_slice(plain);
+        let tag = self.seal.seal_in_place_separate_tag(nonce(counter), Aad::from(&header), &mut out[at..]);
+        out.extend_from_slice(tag.expect("a message is shorter than AES-GCM allows").as_ref());
+    }
+
+    /// Opens a message; `None` if it is not authentic, or came before.
+    pub(super) fn open(&mut self, counter: u64, header: &[u8], sealed: &[u8]) -> Option<Opened> {
+        if !self.seen.is_new(counter) || sealed.len() > MESSAGE_MAX + TAG {
+            return None;
+        }
+        let mut plain = sealed.to_vec();
+        let len = self.open.open_in_place(nonce(counter), Aad::from(header), &mut plain).ok()?.len();
+        plain.truncate(len);
+        Some(Opened { is_newest: self.seen.accept(counter), plain })
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Session({:08x} to {:08x}, {} sent)", self.mine, self.theirs, self.sent)
+    }
+}
+
+fn key(key: &SecretKey) -> LessSafeKey {
+    LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key.0).expect("a key of AES-256 has 32 bytes"))
+}
+
+fn nonce(counter: u64) -> Nonce {
+    let mut bytes = [0; 12];
+    bytes[4..].copy_from_slice(&counter.to_be_bytes());
+    Nonce::assume_unique_for_key(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::Datagram;
+    use super::*;
+
+    fn pair() -> (Session, Session) {
+        let (one, two) = (SecretKey([1; 32]), SecretKey([2; 32]));
+        let a = Keys { send: one.clone(), receive: two.clone() };
+        let b = Keys { send: two, receive: one };
+        (Session::new(&a, 1, 2, true, Time::ZERO), Session::new(&b, 2, 1, false, Time::ZERO))
+    }
+
+    fn open(session: &mut Session, bytes: &[u8]) -> Option<Opened> {
+        let Some(Datagram::Sealed { counter, header, sealed, .. }) = Datagram::read(bytes) else { return None };
+        session.open(counter, header, sealed)
+    }
+
+    #[test]
+    fn what_is_sealed_is_opened_once_and_nothing_else_is() {
+        let (mut a, mut b) = pair();
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        a.seal(b"first", &mut first);
+        a.seal(b"second", &mut second);
+        assert_eq!(open(&mut b, &second), Some(Opened { is_newest: true, plain: b"second".to_vec() }));
+        assert_eq!(open(&mut b, &first), Some(Opened { is_newest: false, plain: b"first".to_vec() }));
+        assert_eq!(open(&mut b, &first), None, "replayed");
+        assert_eq!(open(&mut a, &second), None, "reflected");
+        let mut third = Vec::new();
+        a.seal(b"third", &mut third);
+        for at in 4..third.len() {
+            let mut forged = third.clone();
+            forged[at] ^= 1;
+            // Another number of the session is authenticated as well.
+            assert_eq!(open(&mut b, &forged), None, "forged at {at}");
+        }
+        assert!(open(&mut b, &third).is_some(), "forgeries spoil nothing");
+    }
+
+    #[test]
+    fn a_session_ends_and_who_began_it_is_first_to_begin_another() {
+        let (a, b) = pair();
+        assert!(a.rekey_at() < b.rekey_at() && b.rekey_at() < Time::ZERO + LIFE);
+        assert!(a.is_alive(b.rekey_at()) && !a.is_alive(Time::ZERO + LIFE));
+    }
+}
