@@ -23,6 +23,8 @@ mod signals;
 mod sim;
 mod size;
 mod summary;
+#[cfg(target_os = "linux")]
+mod trunk;
 
 use std::process::ExitCode;
 
@@ -53,6 +55,8 @@ enum Command {
     Cc(cc::Arguments),
     #[cfg(target_os = "linux")]
     Proxy(proxy::Arguments),
+    #[cfg(target_os = "linux")]
+    Trunk(trunk::Arguments),
     Check(request::Arguments),
     Size(size::Arguments),
     Personalities(personalities::Arguments),
@@ -82,6 +86,8 @@ fn main() -> ExitCode {
         Command::Cc(arguments) => cc::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Proxy(arguments) => proxy::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Trunk(arguments) => trunk::run(&arguments),
         Command::Check(arguments) => request::check(&arguments),
         Command::Size(arguments) => size::run(&arguments),
         Command::Personalities(arguments) => personalities::run(&arguments),

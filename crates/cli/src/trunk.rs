@@ -1,0 +1,199 @@
+//! `headend trunk`
+
+mod file;
+mod status;
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use headend_host::service::{News, Supervisor};
+use headend_host::trunk::{Config, Fallback, Identity, Trunk};
+use headend_host::{privilege, sysctl};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::failure::Failure;
+use crate::printing;
+
+/// Carry all packets to another site as one aggregate under TCP's congestion control
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    headend trunk keygen /etc/headend/trunk.key\n  \
+    headend trunk check /etc/headend/west.toml\n  \
+    headend trunk up /etc/headend/west.toml\n  \
+    headend trunk status\n\n\
+    The file is described in docs/reference/trunk-config.md. `up` ends on SIGTERM and Ctrl-C, and takes away what it set.\n\
+    Exit codes: 0; 2 for a wrong request; 1 for a failure.")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a private key in a new file, and print its public key for the other site's file
+    Keygen {
+        /// Where the private key goes
+        key: PathBuf,
+    },
+    /// Read the file, say what is wrong with it, and list everything that `up` would set in the kernel
+    Check {
+        /// The trunk's file
+        file: PathBuf,
+    },
+    /// Run the trunk in the foreground
+    Up {
+        /// The trunk's file
+        file: PathBuf,
+    },
+    /// Say what the trunks of this machine are at
+    Status {
+        /// The socket of one of them [default: all in /run/headend]
+        #[arg(long, value_name = "PATH")]
+        socket: Option<PathBuf>,
+        /// Print JSON, one line for each trunk
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// How often a supervisor that wants signs of life has one, at most.
+const ALIVE_EVERY: Duration = Duration::from_secs(1);
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.command {
+        Command::Keygen { key } => keygen(key),
+        Command::Check { file } => check(file),
+        Command::Up { file } => up(file),
+        Command::Status { socket, json } => status::ask(socket.as_deref(), *json),
+    }
+}
+
+fn keygen(path: &Path) -> Result<(), Failure> {
+    let identity = Identity::generate();
+    identity.save(path)?;
+    printing::print(|out| writeln!(out, "{}", identity.public()))
+}
+
+fn check(path: &Path) -> Result<(), Failure> {
+    let read = file::read(path)?;
+    let config = &read.config;
+    printing::print(|out| {
+        writeln!(out, "public key of this site: {}", read.identity.public())?;
+        writeln!(out, "socket: UDP {}", config.listen)?;
+        writeln!(out, "status: {}", read.status.display())?;
+        for (number, peer) in (config.queue..).zip(&config.peers) {
+            writeln!(out, "peer {}: native carriage through netfilter's queue {number}", peer.name)?;
+        }
+        writeln!(out, "rules, taken away at the end:")?;
+        Trunk::rules(config).shown().iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+        writeln!(out, "routes, devices, settings: none")?;
+        advice(config).iter().try_for_each(|line| writeln!(out, "this machine: {line}"))
+    })
+}
+
+/// What an operator should look at on this machine.
+fn advice(config: &Config) -> Vec<String> {
+    let mut lines: Vec<String> =
+        privilege::missing_for_trunks().iter().map(|what| format!("this process lacks {what}")).collect();
+    let has = |is_ipv6: bool| {
+        let networks = config.peers.iter().flat_map(|peer| &peer.networks);
+        networks.into_iter().any(|network| matches!(network, ipnet::IpNet::V6(_)) == is_ipv6)
+    };
+    for (is_wanted, setting) in [(has(false), "net.ipv4.ip_forward"), (has(true), "net.ipv6.conf.all.forwarding")] {
+        if is_wanted && sysctl::read(setting).is_ok_and(|value| value == "0") {
+            lines.push(format!("{setting} is 0: it forwards nobody's packets but its own"));
+        }
+    }
+    lines
+}
+
+fn up(path: &Path) -> Result<(), Failure> {
+    let file::Read { config, identity, status } = file::read(path)?;
+    let supervisor = Supervisor::from_environment()?;
+    let notes = advice(&config);
+    let name = config.name.clone();
+    let trunk = Trunk::start(config.clone(), identity)?;
+    // From here on the rules are set; whatever fails takes them away again.
+    let handle = trunk.handle();
+    let prepared = prepare(&trunk, &config, &status, &name, &notes);
+    let runtime = match prepared {
+        Ok(runtime) => runtime,
+        Err(failure) => {
+            handle.stop();
+            trunk.run()?;
+            return Err(failure);
+        }
+    };
+    let (ended, is_over) = tokio::sync::oneshot::channel();
+    let body = move || {
+        let outcome = trunk.run();
+        // Nobody waits who has not asked it to end.
+        let _ = ended.send(());
+        outcome
+    };
+    let running = thread::Builder::new().name("trunk".to_owned()).spawn(body);
+    let running = running.map_err(|error| Failure::Failed(format!("no thread for the trunk: {error}")))?;
+    let notify = |news: News<'_>| supervisor.iter().for_each(|supervisor| supervisor.tell(news));
+    let watchdog = supervisor.as_ref().and_then(|supervisor| supervisor.watchdog);
+    let served = runtime.block_on(async {
+        let failed = |error: std::io::Error| Failure::Failed(format!("signals cannot be received: {error}"));
+        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
+        let mut clock = tokio::time::interval(watchdog.map_or(ALIVE_EVERY, |due| ALIVE_EVERY.min(due / 2)));
+        let mut is_over = is_over;
+        let mut last = None;
+        eprintln!("the trunk {name} is up");
+        notify(News::Ready("up"));
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                _ = hangup.recv() => eprintln!("SIGHUP: a trunk reads its file at the start only"),
+                _ = &mut is_over => break,
+                _ = clock.tick() => {
+                    // The loop writes what it is at several times in a second.
+                    let up = Some(handle.status().up);
+                    if up != last {
+                        notify(News::Alive);
+                    }
+                    last = up;
+                }
+            }
+        }
+        Ok(())
+    });
+    notify(News::Stopping("ending"));
+    handle.stop();
+    let outcome = running.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked));
+    let _ = std::fs::remove_file(&status);
+    served.and(outcome.map_err(Failure::from))
+}
+
+/// What is done once the rules are set, and before the trunk runs.
+fn prepare(
+    trunk: &Trunk,
+    config: &Config,
+    status: &Path,
+    name: &str,
+    notes: &[String],
+) -> Result<tokio::runtime::Runtime, Failure> {
+    let listener = status::listen(status)?;
+    privilege::keep_for_trunks()?;
+    status::answer(listener, name.to_owned(), trunk.handle())?;
+    eprintln!("listening on {} (UDP), status at {}", config.listen, status.display());
+    for (number, peer) in (config.queue..).zip(&config.peers) {
+        let networks = peer.networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        eprintln!("peer {}: {networks}: native carriage through netfilter's queue {number}", peer.name);
+    }
+    let without = match config.fallback {
+        Fallback::Direct => "pass as if there were no trunk",
+        Fallback::Block => "wait, and are dropped when this process is gone",
+    };
+    eprintln!("without a circuit users' packets {without}");
+    trunk.said().iter().chain(notes).for_each(|line| eprintln!("{line}"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::Failed(format!("signals cannot be received: {error}")))
+}

@@ -1,0 +1,343 @@
+//! A trunk's file.
+
+use std::fmt::Display;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use headend_engine::cc::{Algorithm, bbr, fast, reno, vegas};
+use headend_engine::circuit::tunnel::Schedule;
+use headend_engine::circuit::turns::Class;
+use headend_engine::tcp::personality::Personality;
+use headend_engine::time::Duration;
+use headend_engine::units::{Bytes, Rate, quantity};
+use headend_host::trunk::{
+    Config, EdgeClass, Fallback, Identity, Matches, PeerConfig, PublicKey, Receive, SecretKey, Send,
+};
+use serde::de::{Deserialize, Deserializer, Error as _};
+
+use crate::failure::Failure;
+
+/// Where statuses can be asked for, unless the file says otherwise.
+pub(super) const STATUS_FOLDER: &str = "/run/headend";
+/// Segments that each control TCP with FAST keeps in the network's queues, unless the file says otherwise.
+const FAST_ALPHA: u32 = 2;
+/// The first queue, unless the file says otherwise.
+const QUEUE: u16 = 4_700;
+/// After so long without a word a peer counts as gone, unless the file says otherwise.
+const DEAD_AFTER: Duration = Duration::from_secs(3);
+
+/// What a file says.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) config: Config,
+    pub(super) identity: Identity,
+    /// The socket at which its status can be asked for.
+    pub(super) status: PathBuf,
+}
+
+/// Reads the file of a trunk, and the keys that it names.
+pub(super) fn read(path: &Path) -> Result<Read, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::IsADirectory | io::ErrorKind::InvalidData => {
+            Failure::Wrong(format!("{}: {error}", path.display()))
+        }
+        _ => Failure::io(path, error),
+    })?;
+    parse(path, &text).map_err(Failure::Wrong)
+}
+
+fn parse(path: &Path, text: &str) -> Result<Read, String> {
+    let name = path.display();
+    let file: File = toml::from_str(text).map_err(|error| {
+        let message = error.message().trim_end();
+        match error.span() {
+            Some(span) if !span.is_empty() || span.start > 0 => {
+                let line = text[..span.start.min(text.len())].matches('\n').count();
+                let shown = text.lines().nth(line).unwrap_or_default().trim();
+                format!("{name}:{}: {shown}: {message}", line + 1)
+            }
+            _ => format!("{name}: {message}"),
+        }
+    })?;
+    let located = |(field, why): Wrong| format!("{name}: {field}: {why}");
+    let read = file.read(path).map_err(located)?;
+    read.config.check().map_err(located)?;
+    Ok(read)
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: Option<String>,
+    private_key: PathBuf,
+    listen: SocketAddr,
+    queue: Option<u16>,
+    #[serde(default)]
+    fallback: FallbackName,
+    dead_after: Option<Span>,
+    link: Option<RateText>,
+    #[serde(default)]
+    classes: ClassesName,
+    status: Option<PathBuf>,
+    #[serde(default)]
+    class: Vec<ClassTable>,
+    #[serde(default)]
+    peer: Vec<PeerTable>,
+}
+
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FallbackName {
+    #[default]
+    Direct,
+    Block,
+}
+
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ClassesName {
+    #[default]
+    Priority,
+    Weights,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClassTable {
+    name: String,
+    #[serde(default)]
+    dscp: Vec<CodePoint>,
+    #[serde(default)]
+    protocols: Vec<Protocol>,
+    #[serde(default)]
+    ports: Vec<u16>,
+    #[serde(default)]
+    networks: Vec<Network>,
+    room: Option<Size>,
+    weight: Option<std::num::NonZeroU32>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PeerTable {
+    name: String,
+    public_key: Key,
+    shared_key: Option<PathBuf>,
+    endpoint: Option<SocketAddr>,
+    #[serde(default)]
+    networks: Vec<Network>,
+    controls: Option<u8>,
+    vmss: Option<Size>,
+    controller: Option<Controller>,
+    fast_alpha: Option<u32>,
+    gmb: Option<RateText>,
+    controls_max: Option<u8>,
+    gmb_max: Option<RateText>,
+}
+
+/// A value that is written as text; what it is not is said where it is.
+macro_rules! from_text {
+    ($name:ident, $inner:ty, $read:expr) => {
+        #[derive(Debug)]
+        struct $name($inner);
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                let read: Result<$inner, String> = $read(text.as_str());
+                read.map($name).map_err(|expected| D::Error::custom(found(&text, expected)))
+            }
+        }
+    };
+}
+
+fn found(text: &str, expected: impl Display) -> String {
+    format!("found {text:?}, expected {expected}")
+}
+
+from_text!(Size, Bytes, |text| quantity::size(text).ok_or_else(|| quantity::SIZE.to_owned()));
+from_text!(RateText, Rate, |text| quantity::rate(text).ok_or_else(|| quantity::RATE.to_owned()));
+from_text!(Span, Duration, |text| {
+    quantity::span(text)
+        .filter(|span| *span >= Duration::from_millis(100))
+        .ok_or_else(|| format!("{}, 100 ms at least", quantity::SPAN))
+});
+from_text!(Network, ipnet::IpNet, |text: &str| {
+    let network = text.parse::<ipnet::IpNet>().ok().filter(|network| network.addr() == network.network());
+    network.ok_or_else(|| "a network such as \"10.2.0.0/16\" or \"2001:db8::/32\"".to_owned())
+});
+from_text!(Key, PublicKey, |text| {
+    PublicKey::read(text).ok_or_else(|| "a public key, as `headend trunk keygen` prints it".to_owned())
+});
+from_text!(Controller, Algorithm, |text| {
+    let named = controller(text);
+    named.ok_or_else(|| {
+        format!("one of {}", Algorithm::ALL.iter().map(|known| known.name).collect::<Vec<_>>().join(", "))
+    })
+});
+from_text!(Protocol, u8, |text: &str| {
+    const NAMES: [(&str, u8); 7] =
+        [("icmp", 1), ("tcp", 6), ("udp", 17), ("gre", 47), ("esp", 50), ("icmpv6", 58), ("sctp", 132)];
+    let named = NAMES.iter().find(|(name, _)| *name == text).map(|(_, number)| *number);
+    named
+        .or_else(|| text.parse().ok())
+        .ok_or_else(|| format!("a number such as \"47\", or one of {}", NAMES.map(|(name, _)| name).join(", ")))
+});
+
+/// Each with the parameters that the simulator gives it too, but for FAST: an alpha of 20 segments of 6000 bytes would be a
+/// long queue.
+fn controller(name: &str) -> Option<Algorithm> {
+    match name {
+        "reno" => Some(reno::Parameters.into()),
+        "cubic" => Some(Personality::linux().controller),
+        "fast" => Some(fast::Parameters { alpha_packets: FAST_ALPHA, ..fast::Parameters::DEFAULT }.into()),
+        "vegas" => Some(vegas::Parameters::DEFAULT.into()),
+        "bbr" => Some(bbr::Parameters.into()),
+        _ => None,
+    }
+}
+
+/// A code point of differentiated services: its number, or what RFCs call it.
+#[derive(Debug)]
+struct CodePoint(u8);
+
+impl<'de> Deserialize<'de> for CodePoint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(serde::Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Number(u8),
+            Name(String),
+        }
+        const EXPECTED: &str = "a code point: 0 to 63, or a name such as \"ef\", \"af41\", \"cs5\" or \"le\"";
+        let either = Either::deserialize(deserializer).map_err(|_| D::Error::custom(format!("expected {EXPECTED}")))?;
+        let (shown, number) = match either {
+            Either::Number(number) => (number.to_string(), Some(number).filter(|number| *number < 64)),
+            Either::Name(name) => (name.clone(), code_point(&name)),
+        };
+        number.map(CodePoint).ok_or_else(|| D::Error::custom(found(&shown, EXPECTED)))
+    }
+}
+
+/// RFC 2474 (class selectors), 2597 (assured), 3246 (expedited), 8622 (lower effort).
+fn code_point(name: &str) -> Option<u8> {
+    let digit = |at: usize, most: u8| {
+        name.as_bytes().get(at).filter(|c| c.is_ascii_digit()).map(|c| c - b'0').filter(|digit| *digit <= most)
+    };
+    match name {
+        "ef" => Some(46),
+        "le" => Some(1),
+        _ if name.starts_with("cs") && name.len() == 3 => digit(2, 7).map(|class| class * 8),
+        _ if name.starts_with("af") && name.len() == 4 => {
+            let (class, drop) = (digit(2, 4)?, digit(3, 3)?);
+            (class > 0 && drop > 0).then_some(class * 8 + drop * 2)
+        }
+        _ => None,
+    }
+}
+
+/// A field, and what is wrong with it.
+type Wrong = (String, String);
+
+impl File {
+    fn read(self, path: &Path) -> Result<Read, Wrong> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let stem = || path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = self.name.unwrap_or_else(stem);
+        let identity = Identity::load(&folder.join(self.private_key))
+            .map_err(|error| ("private_key".to_owned(), error.to_string()))?;
+        let peers: Result<Vec<PeerConfig>, Wrong> = self.peer.into_iter().map(|peer| peer.peer(folder)).collect();
+        let mut classes: Vec<EdgeClass> = self.class.into_iter().map(ClassTable::class).collect();
+        if classes.last().is_none_or(|last| last.matches != Matches::default()) {
+            classes.push(EdgeClass::all());
+        }
+        let status = self.status.map(|path| folder.join(path));
+        let config = Config {
+            listen: self.listen,
+            queue: self.queue.unwrap_or(QUEUE),
+            fallback: match self.fallback {
+                FallbackName::Direct => Fallback::Direct,
+                FallbackName::Block => Fallback::Block,
+            },
+            dead_after: self.dead_after.map_or(DEAD_AFTER, |span| span.0),
+            classes,
+            schedule: match self.classes {
+                ClassesName::Priority => Schedule::Priority,
+                ClassesName::Weights => Schedule::RoundRobin,
+            },
+            link: self.link.map(|link| link.0),
+            peers: peers?,
+            name,
+        };
+        let status = status.unwrap_or_else(|| Path::new(STATUS_FOLDER).join(format!("trunk-{}.sock", config.name)));
+        Ok(Read { config, identity, status })
+    }
+}
+
+impl ClassTable {
+    fn class(self) -> EdgeClass {
+        let default = EdgeClass::all().queue;
+        EdgeClass {
+            name: self.name,
+            queue: Class {
+                room: self.room.map_or(default.room, |room| room.0),
+                weight: self.weight.map_or(default.weight, std::num::NonZeroU32::get),
+            },
+            matches: Matches {
+                dscp: self.dscp.into_iter().map(|point| point.0).collect(),
+                protocols: self.protocols.into_iter().map(|protocol| protocol.0).collect(),
+                ports: self.ports,
+                networks: self.networks.into_iter().map(|network| network.0).collect(),
+            },
+        }
+    }
+}
+
+impl PeerTable {
+    fn peer(self, folder: &Path) -> Result<PeerConfig, Wrong> {
+        let wrong = |field: &str, why: String| (format!("peer {}: {field}", self.name), why);
+        let (send, receive) = (Send::default(), Receive::default());
+        let vmss = match &self.vmss {
+            Some(Size(vmss)) => u32::try_from(vmss.get()).map_err(|_| wrong("vmss", format!("{vmss} is too much")))?,
+            None => send.vmss,
+        };
+        let mut controller = self.controller.as_ref().map_or(send.controller, |controller| controller.0.clone());
+        match (&mut controller, self.fast_alpha) {
+            (_, None) => {}
+            (_, Some(0)) => return Err(wrong("fast_alpha", "found 0, expected at least one segment".to_owned())),
+            (Algorithm::Fast(parameters), Some(alpha)) => parameters.alpha_packets = alpha,
+            (_, Some(_)) => {
+                let why = "only controller = \"fast\" aims at it; leave it out".to_owned();
+                return Err(wrong("fast_alpha", why));
+            }
+        }
+        let shared = match &self.shared_key {
+            Some(path) => {
+                SecretKey::load(&folder.join(path)).map_err(|error| wrong("shared_key", error.to_string()))?
+            }
+            None => SecretKey::NONE,
+        };
+        Ok(PeerConfig {
+            key: self.public_key.0,
+            shared,
+            endpoint: self.endpoint,
+            networks: self.networks.iter().map(|network| network.0).collect(),
+            send: Send {
+                controls: self.controls.unwrap_or(send.controls),
+                vmss,
+                controller,
+                guaranteed: self.gmb.map_or(send.guaranteed, |gmb| gmb.0),
+            },
+            receive: Receive {
+                controls_max: self.controls_max.unwrap_or(receive.controls_max),
+                guaranteed_max: self.gmb_max.map_or(receive.guaranteed_max, |gmb| gmb.0),
+            },
+            name: self.name,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

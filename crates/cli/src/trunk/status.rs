@@ -1,0 +1,217 @@
+//! What a trunk is at, asked over a socket of the file system that only its owner may use.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, thread};
+
+use headend_host::trunk::{CircuitStatus, ClassStatus, Handle, PeerStatus, Status};
+use serde_json::{Value, json};
+
+use super::file;
+use crate::failure::Failure;
+use crate::printing::{self, write_table};
+
+/// Who asks and does not read is not waited for longer.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// After the machine refused a descriptor, this long none is asked for.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Opens the socket.
+pub(super) fn listen(path: &Path) -> Result<UnixListener, Failure> {
+    let failed = |error: io::Error| Failure::io(path, error);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    if UnixStream::connect(path).is_ok() {
+        return Err(Failure::Failed(format!(
+            "{}: another trunk answers there; give this one another `status`",
+            path.display()
+        )));
+    }
+    // One that was killed left it.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    Ok(listener)
+}
+
+/// Answers whoever asks, on a thread of its own.
+pub(super) fn answer(listener: UnixListener, name: String, handle: Handle) -> Result<(), Failure> {
+    let serve = move || {
+        for visitor in listener.incoming() {
+            let Ok(mut visitor) = visitor else {
+                thread::sleep(PAUSE);
+                continue;
+            };
+            let text = as_json(&name, &handle.status()).to_string();
+            // Whether it hears the answer is its own affair.
+            let _ = visitor.set_write_timeout(Some(PATIENCE));
+            let _ = visitor.write_all(text.as_bytes());
+        }
+    };
+    let started = thread::Builder::new().name("status".to_owned()).spawn(serve);
+    started.map(drop).map_err(|error| Failure::Failed(format!("no thread for the status: {error}")))
+}
+
+/// Asks the trunk at `socket`, or all that there are, and prints what they say.
+pub(super) fn ask(socket: Option<&Path>, as_json: bool) -> Result<(), Failure> {
+    let sockets = match socket {
+        Some(path) => vec![path.to_owned()],
+        None => found()?,
+    };
+    let answers: Result<Vec<Value>, Failure> = sockets.iter().map(|path| ask_one(path)).collect();
+    let answers = answers?;
+    printing::print(|out| {
+        if as_json {
+            return answers.iter().try_for_each(|answer| writeln!(out, "{answer}"));
+        }
+        answers.iter().try_for_each(|answer| show(out, answer))
+    })
+}
+
+fn ask_one(path: &Path) -> Result<Value, Failure> {
+    let asked = || -> io::Result<String> {
+        let mut stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let text = asked().map_err(|error| {
+        let hint = match error.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => " (no trunk runs there)",
+            _ => "",
+        };
+        Failure::Failed(format!("{}: {error}{hint}", path.display()))
+    })?;
+    serde_json::from_str(&text).map_err(|error| Failure::io(path, error))
+}
+
+fn found() -> Result<Vec<PathBuf>, Failure> {
+    let is_ours = |name: &str| name.starts_with("trunk-") && name.ends_with(".sock");
+    let entries = fs::read_dir(file::STATUS_FOLDER).into_iter().flatten().flatten();
+    let mut sockets: Vec<PathBuf> =
+        entries.filter(|entry| entry.file_name().to_str().is_some_and(is_ours)).map(|entry| entry.path()).collect();
+    // What a killed one left answers nobody.
+    sockets.retain(|path| UnixStream::connect(path).is_ok());
+    sockets.sort();
+    if sockets.is_empty() {
+        let why = format!(
+            "no trunk runs: none answers in {}; one whose file has `status` is asked with --socket",
+            file::STATUS_FOLDER
+        );
+        return Err(Failure::Failed(why));
+    }
+    Ok(sockets)
+}
+
+fn as_json(name: &str, status: &Status) -> Value {
+    json!({
+        "name": name,
+        "up_s": status.up.as_secs_f64(),
+        "strangers": status.strangers,
+        "flooded": status.flooded,
+        "queue_errors": status.queue_errors,
+        "peers": status.peers.iter().map(peer).collect::<Vec<_>>(),
+    })
+}
+
+fn peer(peer: &PeerStatus) -> Value {
+    json!({
+        "name": peer.name,
+        "state": peer.state,
+        "endpoint": peer.endpoint.map(|endpoint| endpoint.to_string()),
+        "silent_s": peer.silent.map(|silent| silent.as_secs_f64()),
+        "sessions": peer.sessions,
+        "circuits": peer.circuits,
+        "refused": peer.refused,
+        "direct": peer.direct,
+        "direct_bytes": peer.direct_bytes,
+        "to": peer.to.as_ref().map(circuit),
+        "from": peer.from.map(|(controls, guaranteed, headers)| json!({
+            "controls": controls,
+            "guaranteed_bps": guaranteed.get(),
+            "headers": headers,
+        })),
+        "classes": peer.classes.iter().map(class).collect::<Vec<_>>(),
+    })
+}
+
+fn circuit(circuit: &CircuitStatus) -> Value {
+    json!({
+        "controller": circuit.controller,
+        "controls": circuit.controls,
+        "vmss": circuit.vmss.get(),
+        "guaranteed_bps": circuit.guaranteed.get(),
+        "window": circuit.window.get(),
+        "srtt_ms": circuit.srtt.map(|srtt| srtt.as_secs_f64() * 1e3),
+        "headers": circuit.headers,
+        "losses": circuit.losses,
+        "timeouts": circuit.timeouts,
+        "controlled_bytes": circuit.controlled_bytes,
+        "guaranteed_bytes": circuit.guaranteed_bytes,
+    })
+}
+
+fn class(class: &ClassStatus) -> Value {
+    let counters = class.counters;
+    json!({
+        "name": class.name,
+        "arrived": counters.arrived,
+        "dropped": counters.dropped,
+        "left": counters.left,
+        "left_bytes": counters.left_bytes,
+        "waiting": counters.waiting,
+        "waiting_bytes": counters.waiting_bytes,
+    })
+}
+
+/// A line for each peer and class.
+fn show(out: &mut dyn Write, status: &Value) -> io::Result<()> {
+    let text = |value: &Value| match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => format!("{:.1}", number.as_f64().unwrap_or_default()),
+        other => other.to_string(),
+    };
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    writeln!(out, "trunk {}, up for {} s", text(&status["name"]), text(&status["up_s"]))?;
+    let headings = [
+        "peer",
+        "state",
+        "endpoint",
+        "window [B]",
+        "srtt [ms]",
+        "losses",
+        "class",
+        "sent [B]",
+        "waiting [B]",
+        "dropped",
+    ];
+    let mut rows = Vec::new();
+    for peer in list(&status["peers"]) {
+        let to = &peer["to"];
+        for class in list(&peer["classes"]) {
+            let row = [
+                &peer["name"],
+                &peer["state"],
+                &peer["endpoint"],
+                &to["window"],
+                &to["srtt_ms"],
+                &to["losses"],
+                &class["name"],
+                &class["left_bytes"],
+                &class["waiting_bytes"],
+                &class["dropped"],
+            ];
+            rows.push(row.map(text).to_vec());
+        }
+    }
+    write_table(out, &headings.map(str::to_owned), &rows)
+}
