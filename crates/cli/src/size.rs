@@ -8,7 +8,7 @@ use headend_engine::circuit::size::Trunks;
 use headend_engine::time::Duration;
 use headend_engine::units::quantity;
 use headend_engine::units::{Bytes, Capacity, Rate};
-use headend_sim::size::{Question, Window};
+use headend_scenario::size::{Question, Window};
 
 use crate::failure::Failure;
 use crate::printing::{self, TextFormat};

@@ -13,6 +13,7 @@ pub mod reference;
 pub mod results;
 pub mod schema;
 mod setting;
+pub mod size;
 mod sweep;
 pub mod tcp;
 #[cfg(test)]

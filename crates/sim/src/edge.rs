@@ -25,7 +25,7 @@ use pieces::Pieces;
 
 /// Passes packets on as a router, and puts into circuits what belongs there.
 #[derive(Debug)]
-pub struct Edge {
+pub(crate) struct Edge {
     node: u16,
     routes: Routes,
     mouths: Vec<Mouth>,
@@ -49,9 +49,9 @@ pub(crate) enum Carries {
 #[derive(Debug)]
 pub(crate) struct Classes {
     /// Those from one of these to the other wait in this class,
-    pub listed: BTreeMap<(Endpoint, Endpoint), usize>,
+    pub(crate) listed: BTreeMap<(Endpoint, Endpoint), usize>,
     /// and all others in this one.
-    pub last: usize,
+    pub(crate) last: usize,
 }
 
 impl Classes {
@@ -64,8 +64,8 @@ impl Classes {
 /// What enters a circuit, and where it waits.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub carries: Carries,
-    pub classes: Classes,
+    pub(crate) carries: Carries,
+    pub(crate) classes: Classes,
 }
 
 /// One end of a circuit.

@@ -34,7 +34,7 @@ pub(crate) const PORTS: &str = "a scenario has no more connections and streams a
 /// Runs connections and their applications. In the order of use (`repr(C)`), as `End` is.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Host {
+pub(crate) struct Host {
     /// By port number, from `FIRST_PORT`.
     ends: Vec<End>,
     /// The first of the alarms; `Time::MAX` if there is none.
@@ -60,7 +60,7 @@ pub struct Host {
 impl Host {
     /// A host without connections, and room for `ends` of them: number `node` of its network. `live` counts the ends in
     /// the world that are under way; `log` asks for a record of all packets.
-    pub fn new(node: u16, personality: Personality, ends: usize, live: Rc<Cell<usize>>, log: bool) -> Host {
+    pub(crate) fn new(node: u16, personality: Personality, ends: usize, live: Rc<Cell<usize>>, log: bool) -> Host {
         Host {
             node,
             personality,

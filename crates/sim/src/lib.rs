@@ -1,13 +1,12 @@
 //! Virtual time: worlds of hosts, links and traffic, and sweeps over many of them.
 
-pub mod edge;
+mod edge;
 pub mod histogram;
-pub mod host;
+mod host;
 pub mod network;
-pub mod proxy;
-pub mod router;
-pub mod size;
+mod proxy;
+mod router;
 pub mod sweep;
-pub mod trace;
+mod trace;
 pub mod traffic;
 pub mod world;

@@ -50,7 +50,7 @@ pub enum Nobody {}
     clippy::large_enum_variant,
     reason = "most pieces are links or hosts, and a pointer to each would be followed"
 )]
-pub enum Piece<H, P> {
+pub(crate) enum Piece<H, P> {
     /// One direction of a plain link.
     Link(Link),
     /// A cable path, both directions.
@@ -109,7 +109,7 @@ impl<'a> Way<'a> {
     }
 
     /// The packets that did not get through since a record began.
-    pub fn discards(&self) -> &'a [Discard] {
+    pub(crate) fn discards(&self) -> &'a [Discard] {
         self.carrier.discards(self.way)
     }
 }

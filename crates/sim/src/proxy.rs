@@ -26,7 +26,7 @@ pub(crate) use pair::{Leg, Opening, Pair};
 
 /// Joins pairs of connections. A pair has two ports: the even one faces the subscriber.
 #[derive(Debug)]
-pub struct Proxy {
+pub(crate) struct Proxy {
     node: u16,
     routes: Routes,
     local: Personality,
@@ -45,7 +45,7 @@ pub struct Proxy {
 impl Proxy {
     /// A proxy without connections: number `node` of its network, with a TCP for each side. `live` counts the ends in the
     /// world that are under way; `log` asks for a record of all packets of its connections.
-    pub fn new(node: u16, routes: Routes, tcp: [&Personality; 2], live: Rc<Cell<usize>>, log: bool) -> Proxy {
+    pub(crate) fn new(node: u16, routes: Routes, tcp: [&Personality; 2], live: Rc<Cell<usize>>, log: bool) -> Proxy {
         let [local, remote] = tcp.map(Clone::clone);
         Proxy {
             node,

@@ -10,13 +10,13 @@ pub(crate) const REACHABLE: &str = "the world gives packets only destinations th
 
 /// Sends each packet on towards its destination, at once.
 #[derive(Debug)]
-pub struct Router {
+pub(crate) struct Router {
     routes: Routes,
 }
 
 impl Router {
     /// A router with these routes.
-    pub fn new(routes: Routes) -> Router {
+    pub(crate) fn new(routes: Routes) -> Router {
         Router { routes }
     }
 }

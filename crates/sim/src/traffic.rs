@@ -9,7 +9,7 @@ pub const PIECE: Bytes = Bytes::new(8_192);
 
 /// What one end of a flow writes.
 #[derive(Clone, Debug)]
-pub enum Application {
+pub(crate) enum Application {
     /// So many bytes, as fast as the send buffer takes them: a file, or a request.
     Source {
         /// Bytes not yet written; `Bytes::MAX` has no end.
@@ -23,27 +23,27 @@ pub enum Application {
 
 /// The serving end of an HTTP transfer.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub(crate) struct Server {
     /// Bytes of the request that have not arrived yet.
-    pub request: Bytes,
+    pub(crate) request: Bytes,
     /// What it takes from the request to the answer.
-    pub takes: Duration,
+    pub(crate) takes: Duration,
     /// When the answer can begin; `None` before the request has come.
-    pub ready: Option<Time>,
+    pub(crate) ready: Option<Time>,
     /// Bytes of the response header not yet written.
-    pub header: Bytes,
+    pub(crate) header: Bytes,
     /// The header leaves in a segment of its own, before the first piece of the file is written.
-    pub header_apart: bool,
+    pub(crate) header_apart: bool,
     /// Bytes of the file not yet read from disk.
-    pub file: Bytes,
+    pub(crate) file: Bytes,
     /// Bytes in hand: read from disk, or the header, and not yet written.
-    pub hand: Bytes,
+    pub(crate) hand: Bytes,
 }
 
 impl Application {
     /// Takes `read` bytes that arrived by `now` and writes once, if there is something to write; returns how much the connection
     /// took. If any, more may be written as soon as it has sent what it can.
-    pub fn act(&mut self, now: Time, connection: &mut Connection, read: Bytes) -> Bytes {
+    pub(crate) fn act(&mut self, now: Time, connection: &mut Connection, read: Bytes) -> Bytes {
         match self {
             Application::Source { left } => write(connection, left),
             Application::Sink => Bytes::ZERO,
@@ -56,12 +56,12 @@ impl Application {
     }
 
     /// True if further writes are to follow one that was taken whole.
-    pub fn writes_in_pieces(&self) -> bool {
+    pub(crate) fn writes_in_pieces(&self) -> bool {
         matches!(self, Application::Server(_))
     }
 
     /// When it is to be asked again though nothing arrives: a server that is at work on its answer.
-    pub fn wake(&self, now: Time) -> Option<Time> {
+    pub(crate) fn wake(&self, now: Time) -> Option<Time> {
         match self {
             Application::Server(server) => server.ready.filter(|ready| *ready > now),
             Application::Source { .. } | Application::Sink => None,
@@ -69,7 +69,7 @@ impl Application {
     }
 
     /// True once all is written that ever will be.
-    pub fn has_written_all(&self) -> bool {
+    pub(crate) fn has_written_all(&self) -> bool {
         match self {
             Application::Source { left } => *left == Bytes::ZERO,
             Application::Sink => true,
