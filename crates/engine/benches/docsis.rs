@@ -19,7 +19,7 @@ use headend_engine::rng::Rng;
 use headend_engine::time::{Duration, Time};
 
 const SEED: u64 = 1;
-/// How far simulation and theory may be apart.
+/// The largest share by which simulation and theory may differ.
 const OFF_MAX: f64 = 0.05;
 const CPU_SECONDS_MAX: f64 = 20.0;
 
@@ -116,7 +116,7 @@ fn loaded((backoff_start, backoff_end): (u32, u32), least: u64, most: u64) -> f6
     taken
 }
 
-/// What this process has used of a processor, which is all of what its one thread has.
+/// The processor time that this process has used, in seconds; it has one thread only.
 fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").expect("Linux says how long a process ran");
     let nanoseconds = text.split_whitespace().next().and_then(|field| field.parse::<u64>().ok());

@@ -1,4 +1,4 @@
-//! What a packet's hop over a link costs, graph included: rings of links with packets going round, no hosts.
+//! Measures the cost of a packet's hop over a link, graph included: rings of links with packets going round, no hosts.
 //!
 //!     cargo bench -p headend-engine --bench hops [HOPS]
 //!     valgrind --tool=callgrind target/release/deps/hops-...       divide by the hops it prints
@@ -21,7 +21,8 @@ use headend_engine::tcp::segment::Segment;
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::{Capacity, Chance, Rate};
 
-/// As many links as a dumbbell of ten flows has: two access links and a shared one, each way.
+/// The number of rings, made so that there are as many links as in a dumbbell of ten flows: two access links and a shared one,
+/// each way.
 const RINGS: usize = 14;
 /// Packets in a ring: 190 of 1500 B take 22.8 ms at 100 Mbit/s, and once round takes 20 ms and a little.
 const WINDOW: u64 = 190;

@@ -24,7 +24,7 @@ const RATE: Rate = Rate::mbit(20);
 const DELAY: Duration = Duration::from_millis(25);
 const TRANSFER: Bytes = Bytes::new(10_000_000);
 
-/// What all connections of a personality have in common: the parameters.
+/// The parameters, which all connections of a personality have in common.
 #[derive(Debug)]
 struct KnownPath {
     rate: Rate,
@@ -114,7 +114,7 @@ impl Node for Part {
     }
 }
 
-/// How long the transfer takes from a sender with this personality.
+/// The time that the transfer takes from a sender with this personality.
 fn transfer(personality: &Personality) -> Duration {
     let host = |connection, to_write| {
         Part::Host(Box::new(Host { personality: personality.clone(), connection, to_write, packets: 0 }))

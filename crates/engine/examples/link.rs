@@ -38,7 +38,7 @@ fn main() {
     }
 }
 
-/// What a stream of `tcp` brings over 10 Mbit/s beside an oven within a minute, in bit/s.
+/// The goodput of a stream of `tcp` over 10 Mbit/s beside an oven in a minute, in bit/s.
 fn goodput(tcp: &Personality, radiates: Duration) -> f64 {
     const SECONDS: u64 = 60;
     let end = |isn| PairedEnd { personality: tcp, isn, clock_phase: Duration::ZERO };
@@ -71,7 +71,7 @@ fn link(loss: Option<Box<dyn Loss>>) -> Link {
     Link::new(Box::new(queue), Box::new(Constant::new(Rate::mbit(10))), loss, Duration::from_millis(10))
 }
 
-/// What the graph is made of.
+/// A node of the graph.
 enum Part {
     Host(Host),
     Link(Link),

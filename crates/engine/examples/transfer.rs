@@ -29,11 +29,11 @@ fn main() {
     }
 }
 
-/// What came of a transfer.
+/// The result of a transfer.
 struct Transfer {
-    /// When the last byte reached the client.
+    /// The time at which the last byte reached the client.
     arrived: Time,
-    /// When the client had heard that its own end of the stream arrived: both are closed then.
+    /// The time at which the client had heard that its own end of the stream arrived: both are closed then.
     closed: Time,
     fault: Option<Fault>,
     sender: SenderCounters,

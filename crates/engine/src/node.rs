@@ -12,7 +12,7 @@ pub struct Port(pub u16);
 pub enum Step {
     /// This packet leaves through this port now.
     Send(Port, Packet),
-    /// Nothing more until this time, or until a packet arrives.
+    /// Nothing leaves until this time, or until a packet arrives.
     Wait(Option<Time>),
 }
 

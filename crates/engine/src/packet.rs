@@ -29,7 +29,7 @@ pub struct Packet {
     pub dst: Endpoint,
     /// Bytes on the wire, all headers included: what a link serves and a queue counts.
     pub len: u32,
-    /// Its mark, for routers that know of circuits.
+    /// The packet's mark, for routers that know of circuits.
     pub class: Class,
     /// The thing inside.
     pub body: Body,
@@ -39,7 +39,7 @@ pub struct Packet {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Class {
-    /// None: it belongs to no circuit.
+    /// The packet has no mark: it belongs to no circuit.
     #[default]
     Unmarked,
     /// A header of a control TCP without the payload that it stands for: dropped first.
@@ -60,7 +60,7 @@ pub enum Body {
 /// A packet that did not get through a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Discard {
-    /// When it was dropped, or when its service ended.
+    /// The time at which it was dropped, or at which its service ended.
     pub time: Time,
     /// True if the medium lost it, false if the queue dropped it.
     pub lost: bool,

@@ -70,7 +70,7 @@ pub const SIZE_BYTES_MAX: u64 = 1_000_000_000_000_000;
 
 /// A part of a family, as the parameters from which it is built.
 pub trait Part: Sized {
-    /// Its name, its documentation and its fields.
+    /// The part's name, documentation and fields.
     const DESCRIPTION: Description;
 
     /// The parameters that the values of the fields say, or why they cannot be together. Each value is of its field's kind
@@ -78,42 +78,42 @@ pub trait Part: Sized {
     fn read(values: &Values) -> Result<Self, Mistake>;
 }
 
-/// What there is to know of a part without one at hand.
+/// The description of a part, for readers and pages that have none at hand.
 #[derive(Clone, Copy, Debug)]
 pub struct Description {
-    /// Its name in scenario files, which no other part of its family has.
+    /// The part's name in scenario files, which no other part of its family has.
     pub name: &'static str,
-    /// What it does, in a sentence or two.
+    /// The part's documentation: what it does, in a sentence or two.
     pub doc: &'static str,
-    /// What can be said of it. Parts of a family may share a field, if it has the same kind and default in each.
+    /// The fields that the part takes. Parts of a family may share a field, if it has the same kind and default in each.
     pub fields: &'static [Field],
 }
 
 /// A field of a part.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its key.
+    /// The field's key.
     pub name: &'static str,
-    /// What it takes.
+    /// The kind of value that the field takes.
     pub kind: Kind,
-    /// What holds without it.
+    /// The rule for a part that does not give the field.
     pub absent: Absent,
-    /// What it means, in a sentence or two.
+    /// The field's documentation: what it means, in a sentence or two.
     pub doc: &'static str,
 }
 
-/// What holds when a field is not given.
+/// The rule that holds when a field is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absent {
-    /// It must be given.
+    /// No default: the field must be given.
     Required,
-    /// This value, written as in the file (text without its quotes).
+    /// A default value, written as in the file (text without its quotes).
     Is(&'static str),
     /// Something else's value, in words.
     Follows(&'static str),
 }
 
-/// What a field takes. Ranges include both ends.
+/// The kind of value that a field takes. Ranges include both ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// Any text.
@@ -158,7 +158,7 @@ pub enum Kind {
     Chance,
     /// One of some names.
     Choice(fn() -> Vec<&'static str>),
-    /// How much may wait: a number of packets, a size, or no limit.
+    /// A limit to what may wait: a number of packets, a size, or none.
     Capacity,
     /// Different packet numbers from 1.
     Numbers,
@@ -185,11 +185,11 @@ pub enum Value {
     Span(Duration),
     /// A probability.
     Chance(Chance),
-    /// How much may wait.
+    /// A limit to what may wait.
     Capacity(Capacity),
     /// Packet numbers, ascending.
     Numbers(Vec<u64>),
-    /// What was recorded: the times, ascending, at which the link could deliver a packet, of which the last is not zero.
+    /// A recording of a link: the times, ascending, at which it could deliver a packet, of which the last is not zero.
     Recording(Arc<[Duration]>),
     /// Several values of one kind.
     List(Vec<Value>),
@@ -199,12 +199,12 @@ pub enum Value {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Values(Vec<(&'static str, Value)>);
 
-/// Why the values of a part's fields cannot be together.
+/// The reason why the values of a part's fields cannot be together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// The field to change.
     pub field: &'static str,
-    /// What is wrong with it, and what would be right.
+    /// A text that says what is wrong with the field, and what would be right.
     pub text: String,
 }
 
@@ -256,7 +256,7 @@ macro_rules! part_registry {
         }
 
         impl $Family {
-            /// What there is to know of each part, in the order in which pages list them.
+            /// The descriptions of all parts, in the order in which pages list them.
             pub const ALL: &'static [$crate::part::Description] =
                 &[$(<$Parameters as $crate::part::Part>::DESCRIPTION),+];
 
@@ -311,7 +311,7 @@ pub fn names<T>(choices: &[(&'static str, T)]) -> Vec<&'static str> {
 }
 
 impl Values {
-    /// These values, each of its field's kind.
+    /// Collects these values, each of its field's kind.
     pub fn new(values: Vec<(&'static str, Value)>) -> Values {
         Values(values)
     }
@@ -338,7 +338,7 @@ impl Values {
         }
     }
 
-    /// What the value of a field stands for that takes the [`names`] of `choices`.
+    /// The meaning of the value of a field that takes the [`names`] of `choices`.
     pub fn choice<T: Copy>(&self, field: &str, choices: &[(&str, T)]) -> T {
         self.value(field).choice(choices)
     }
@@ -417,13 +417,13 @@ impl Value {
         }
     }
 
-    /// What the text stands for, which is one of the [`names`] of `choices`.
+    /// The meaning of the text, which is one of the [`names`] of `choices`.
     pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> T {
         let chosen = choices.iter().find(|(name, _)| matches!(self, Value::Text(text) if text == name));
         chosen.unwrap_or_else(|| panic!("the field is said to be one of some names, not {self:?}")).1
     }
 
-    /// Whether the flag is set.
+    /// True if the flag is set.
     pub fn flag(&self) -> bool {
         match self {
             Value::Flag(flag) => *flag,
@@ -483,7 +483,7 @@ impl Value {
         }
     }
 
-    /// How much may wait.
+    /// The limit to what may wait.
     pub fn capacity(&self) -> Capacity {
         match self {
             Value::Capacity(capacity) => *capacity,

@@ -19,11 +19,11 @@ pub struct Bytes(u64);
 /// A limit to what may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
-    /// Whatever comes.
+    /// No limit: whatever comes may wait.
     Unlimited,
-    /// At most this many packets, however long.
+    /// The number of packets that may wait, however long they are.
     Packets(u64),
-    /// At most this many bytes.
+    /// The number of bytes that may wait.
     Bytes(Bytes),
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Wakes {
     winner: u64,
 }
 
-/// Does not play.
+/// The entry of a player that waits for no time, and so does not play.
 const NEVER: u64 = u64::MAX;
 
 impl Default for Wakes {

@@ -36,7 +36,7 @@ impl Row<'_> {
     }
 }
 
-/// What ns-2 and the engine are compared by.
+/// The quantities by which ns-2 and the engine are compared.
 #[derive(Debug, PartialEq)]
 struct Transfer {
     seconds: f64,

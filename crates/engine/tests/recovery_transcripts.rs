@@ -1,4 +1,4 @@
-//! What a sender does packet by packet: slow start, fast retransmit, partial acknowledgements, SACK recovery, back-off.
+//! Transcripts of a sender packet by packet: slow start, fast retransmit, partial acknowledgements, SACK recovery, back-off.
 //! Each transcript has an expectation beside it that does not depend on the transcript.
 
 mod support;

@@ -40,7 +40,7 @@ const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 /// The least window, in segments (BBRMinPipeCwnd).
 const WINDOW_MIN: u64 = 4;
-/// Without a round trip the pace is that of one of a millisecond (BBRInitPacingRate).
+/// The round trip that the pace assumes before one has been measured: a millisecond (BBRInitPacingRate).
 const RTT_UNKNOWN: Duration = Duration::from_millis(1);
 /// Bursts of two segments from this rate on (BBRSetSendQuantum).
 const BURST_RATE: u64 = 1_200_000;

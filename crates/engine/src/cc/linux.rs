@@ -85,7 +85,7 @@ impl Window {
         self.credit = 0;
     }
 
-    /// After a time-out what was not taken for lost is still counted, and a segment is sent.
+    /// Sets the window after a time-out: what was not taken for lost is still counted, and a segment is sent.
     pub(super) fn after_timeout(&mut self, congestion: &Congestion) {
         self.cwnd = congestion.pipe.get() / self.mss + 1;
         self.credit = 0;

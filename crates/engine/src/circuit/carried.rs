@@ -23,25 +23,25 @@ use crate::tcp::segment::Segment;
 use crate::time::Time;
 use crate::units::Bytes;
 
-/// How users' packets are put into segments.
+/// The way in which users' packets are put into segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// By a process of user level: each with its length in two bytes before it, all one stream of bytes (s3.4.1). What
-    /// arrives waits for everything before it.
+    /// A process of user level writes each packet, with its length in two bytes before it, into one stream of bytes (s3.4.1).
+    /// What arrives waits for everything before it.
     ByteStream,
-    /// Each in a segment of its own, with TCP's header before its own (s3.4.2). What arrives goes on at once; what was lost
-    /// comes later, out of order.
+    /// A segment of its own carries each packet, with TCP's header before its own (s3.4.2). What arrives goes on at once; what
+    /// was lost comes later, out of order.
     Encapsulation,
 }
 
-/// What an end wants next.
+/// The next thing that an end asks its driver to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// A user's packet goes on, as it came; the last of it left the sending end at this time for the first time.
     User(Packet, Time),
     /// A segment leaves, in a packet of [`Sender::wire_len`] bytes, or of its headers alone from the receiving end.
     Segment(Segment),
-    /// Nothing more until this time, or until something arrives.
+    /// Nothing is to be done until this time, or until something arrives.
     Wait(Option<Time>),
 }
 
@@ -85,10 +85,10 @@ pub fn fragments(len: u32, mtu: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// What the bytes of a trunk's stream stand for: where each user's packet ends.
+/// A record of what the bytes of a trunk's stream stand for: where each user's packet ends.
 #[derive(Debug, Default)]
 pub struct Manifest {
-    /// By where they end, ascending.
+    /// Entries in the order in which their packets end.
     entries: VecDeque<Entry>,
 }
 
@@ -97,7 +97,7 @@ struct Entry {
     end: u64,
     /// `None` once it has gone on.
     packet: Option<Packet>,
-    /// When its last byte left for the first time.
+    /// The time at which the packet's last byte left for the first time.
     left: Time,
 }
 
@@ -128,7 +128,7 @@ impl Manifest {
     }
 }
 
-/// What the sending end has done so far.
+/// Counters of the sending end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Users' packets put into the stream.
@@ -174,7 +174,7 @@ impl Sender {
         &self.connection
     }
 
-    /// What has been done so far.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }

@@ -1,4 +1,4 @@
-//! Whose packet a trunk drops when it cannot send as fast as its users (thesis s3.6, principles P1 to P3).
+//! Chooses the packets that a trunk drops when it cannot send as fast as its users (thesis s3.6, principles P1 to P3).
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use crate::rng::Rng;
 use crate::time::{Duration, Time};
 use crate::units::{Bytes, Chance, Rate};
 
-/// As many later packets as fast retransmit needs to see a loss (RFC 5681: three duplicate ACKs), whatever K comes to: "the
-/// threshold K should not be too small".
+/// The least K, whatever its formula says: as many later packets as fast retransmit needs to see a loss (RFC 5681: three
+/// duplicate ACKs), for "the threshold K should not be too small".
 const EXEMPT_MIN: u64 = 3;
 
-/// A flow that owes nothing more to its exemption is forgotten once it is not active, and any other after this: longer than any
-/// sender waits for a time-out before it sends again (RFC 6298 s2.5: 60 s at least).
+/// The silence after which any flow is forgotten; one without exemption is forgotten as soon as it is not active. It is longer
+/// than any sender waits for a time-out before it sends again (RFC 6298 s2.5: 60 s at least).
 const FORGOTTEN: Duration = Duration::from_secs(64);
-/// Below so many flows nobody looks for those to forget.
+/// The number of flows below which nobody looks for those to forget.
 const FLOWS_MIN: usize = 64;
 
 /// P1: bytes that a trunk's buffer needs, RTTup TrunkBW / 2: what is in the network when the trunk halves its rate.
@@ -33,11 +33,11 @@ pub fn exempt_packets(window: u64, flows: u64) -> u64 {
     u64::try_from(packets).unwrap_or(u64::MAX).max(EXEMPT_MIN)
 }
 
-/// What the trunk was when its control TCP found a loss.
+/// The state of the trunk when its control TCP found a loss.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shrinking {
     pub(crate) now: Time,
-    /// Its window then, in packets of a VMSS.
+    /// The control TCP's window at that time, in packets of a VMSS.
     pub(crate) window: u64,
 }
 
@@ -48,9 +48,9 @@ pub struct Fair {
     /// A flow that has sent nothing for so long is not active.
     idle: Duration,
     flows: BTreeMap<(Endpoint, Endpoint), Flow>,
-    /// From so many flows on, those to forget are looked for.
+    /// The number of flows from which on those to forget are looked for.
     flows_max: usize,
-    /// K.
+    /// K: packets of a flow that pass after one was dropped.
     exempt: u64,
 }
 
@@ -102,7 +102,7 @@ impl Fair {
         self.flows_max = FLOWS_MIN.max(2 * self.flows.len());
     }
 
-    /// Whether a packet may wait that finds so many waiting, and room or none.
+    /// True if this packet may wait, where `waiting` packets do already and there is room or not; counts it for its flow.
     pub(crate) fn admits(&mut self, now: Time, packet: &Packet, waiting: u64, has_room: bool) -> bool {
         if self.flows.len() >= self.flows_max {
             self.forget(now);

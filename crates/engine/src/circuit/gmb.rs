@@ -12,7 +12,7 @@ const PARTS: i64 = 8_000;
 #[derive(Clone, Debug)]
 pub struct Bucket {
     rate: Rate,
-    /// What may still leave; below zero after a packet that was larger than what there was.
+    /// Credit that is left to send; below zero after a packet that was larger than the credit.
     parts: i64,
     /// Ticks that have filled the bucket.
     ticks: u64,

@@ -41,18 +41,18 @@ use crate::tcp::segment::Segment;
 use crate::time::Time;
 use crate::units::Bytes;
 
-/// What an end of a circuit wants next.
+/// The next thing that an end of a circuit asks its driver to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// A user's packet leaves, as it came.
     User(Packet),
     /// A segment of this control TCP leaves, in a packet of [`wire_len`] bytes.
     Control(usize, Segment),
-    /// Nothing more until this time, or until something arrives.
+    /// Nothing is to be done until this time, or until something arrives.
     Wait(Option<Time>),
 }
 
-/// More than a circuit ever carries.
+/// A number of bytes larger than any circuit ever carries.
 const ENDLESS: Bytes = Bytes::new(1 << 62);
 /// The largest window that RFC 7323 can offer: the payload is never there, so the buffer for it costs nothing.
 const WINDOW_MAX: Bytes = Bytes::new(65_535 << 14);

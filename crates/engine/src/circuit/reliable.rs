@@ -52,17 +52,17 @@ pub fn data_personality(base: &Personality) -> Personality {
 /// A circuit of a socket. The thesis has one control TCP, a Reno with a clock of 500 ms.
 #[derive(Clone, Debug)]
 pub struct Circuit {
-    /// Its control TCPs, but for what [`control_personality`] changes.
+    /// Options of the control TCPs, but for those that [`control_personality`] changes.
     pub tcp: Personality,
-    /// How many there are.
+    /// The number of control TCPs.
     pub controls: usize,
     /// Bytes of data for each header.
     pub vmss: Bytes,
-    /// How many copies follow each header, for which the control TCPs must have timestamps.
+    /// The number of copies that follow each header, for which the control TCPs must have timestamps.
     pub copies: u32,
 }
 
-/// How the connections of an end begin.
+/// The way in which the connections of an end begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
     /// They connect.
@@ -97,20 +97,20 @@ impl Circuit {
         (0..self.controls).map(|_| opening.connection(&personality, isn(), clock_phase)).collect()
     }
 
-    /// Its beginning. What the data TCP is asked for leaves at once, so that little ever waits in its tunnel queue.
+    /// The circuit's beginning. What the data TCP is asked for leaves at once, so that little ever waits in its tunnel queue.
     pub fn sender(&self, connections: Vec<Connection>) -> Sender {
         let tunnel = Tunnel::drop_tail(Room::Packets(2));
         Sender::new(tunnel, connections, self.vmss, None).with_copies(self.copies, &self.tcp)
     }
 
-    /// Its end.
+    /// The circuit's end.
     pub fn receiver(&self, connections: Vec<Connection>) -> Receiver {
         let receiver = Receiver::new(connections);
         if self.copies > 0 { receiver.with_copies() } else { receiver }
     }
 }
 
-/// Which of the two circuits between the ends of a socket a control TCP belongs to, as this end sees it.
+/// The one of the two circuits between the ends of a socket to which a control TCP belongs, as this end sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ring {
     /// The one that carries what this end sends: headers leave, and their acknowledgements arrive.
@@ -119,24 +119,24 @@ pub enum Ring {
     Theirs,
 }
 
-/// What an end of a socket wants next.
+/// The next thing that an end of a socket asks its driver to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// A segment of the data TCP leaves. Routers take its packet for data, whatever it is.
     Data(Segment),
     /// A segment of this control TCP leaves, without the data that it stands for.
     Control(Ring, usize, Segment),
-    /// Nothing more until this time, or until something arrives or the application acts.
+    /// Nothing is to be done until this time, or until something arrives or the application acts.
     Wait(Option<Time>),
 }
 
-/// What an end of a socket puts between its data TCP and the network: the beginning of a circuit if it sends, the end of one
+/// The part of an end of a socket between its data TCP and the network: the beginning of a circuit if it sends, the end of one
 /// if it receives.
 #[derive(Debug)]
 pub struct Gate {
     sends: Option<Sender>,
     receives: Option<Receiver>,
-    /// How long packets of the data TCP are.
+    /// Options of the data TCP, for the lengths of its packets.
     data: Personality,
 }
 

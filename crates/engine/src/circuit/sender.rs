@@ -11,7 +11,7 @@ use crate::tcp::segment::Segment;
 use crate::time::{Time, earlier};
 use crate::units::{Bytes, Rate};
 
-/// What a circuit has sent so far.
+/// Counters of what a circuit has sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Users' packets sent under control.
@@ -39,15 +39,15 @@ pub struct Counters {
 pub struct Sender {
     tunnel: Tunnel,
     controls: Vec<Control>,
-    /// Whose turn it is: who has begun a VMSS ends it.
+    /// The control TCP whose turn it is: the one that has begun a VMSS ends it.
     turn: usize,
     vmss: Bytes,
     guaranteed: Option<Bucket>,
     /// Packets wait in somebody's queue before the tunnel queue.
     backlogged: bool,
-    /// Who is charged next for an acknowledgement.
+    /// The control TCP that is charged next for an acknowledgement.
     charged: usize,
-    /// How many copies follow each header.
+    /// The number of copies that follow each header.
     copies: u32,
     /// The header that left last, and how many of its copies are still to follow.
     copying: Option<(usize, Segment, u32)>,
@@ -66,7 +66,7 @@ struct Control {
     opened: bool,
     /// Something arrived for the connection, or a timer of its receiving half may have expired.
     answers: bool,
-    /// When the connection has to be looked at though there is nothing to send.
+    /// The time at which the connection has to be looked at though there is nothing to send.
     answer_at: Option<Time>,
 }
 
@@ -162,7 +162,7 @@ impl Sender {
         self.vmss
     }
 
-    /// What has been sent so far.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -275,8 +275,8 @@ impl Sender {
         None
     }
 
-    /// Whether the control TCP whose turn it is may send. Its timers run only while there is something to send: without,
-    /// what is lost is sent again when data trigger it.
+    /// True if the control TCP whose turn it is may send. Its timers run only while there is something to send: without, what
+    /// is lost is sent again when data trigger it.
     fn may_send(&mut self, now: Time) -> bool {
         if self.controls[self.turn].permitted {
             return true;
@@ -287,9 +287,9 @@ impl Sender {
         })
     }
 
-    /// Whether a packet that is pushed now would leave now: for who decides only then which it is. To be asked after
-    /// [`poll`](Sender::poll) has said to wait, and only by who has one, because timers of control TCPs run meanwhile. A
-    /// circuit with a guaranteed rate takes one at any time, and sends it when that allows.
+    /// True if a packet that is pushed now may leave, for callers that choose the packet only then. To be asked after
+    /// [`poll`](Sender::poll) has said to wait, and only by callers that have a packet, because timers of control TCPs run
+    /// meanwhile. A circuit with a guaranteed rate takes one at any time, and sends it when that allows.
     pub fn permits(&mut self, now: Time) -> bool {
         self.guaranteed.is_some() || self.permits_control(now)
     }
@@ -304,13 +304,13 @@ impl Sender {
         false
     }
 
-    /// When [`permits`](Sender::permits) may say something else, if nothing arrives before.
+    /// The time at which [`permits`](Sender::permits) may say something else, if nothing arrives before.
     pub fn permit_deadline(&self) -> Option<Time> {
         self.connections().fold(None, |wake, connection| earlier(wake, connection.send_deadline()))
     }
 
-    /// Whoever keeps users' packets in a queue of its own, and pushes one only when it may [leave](Sender::allows), says
-    /// whether that queue has any: the guaranteed rate is for those that wait there too.
+    /// Tells the circuit whether packets wait in a queue before it, whose owner pushes one only when it may
+    /// [leave](Sender::allows): the guaranteed rate is for those that wait there too.
     pub fn backlog(&mut self, now: Time, waits: bool) {
         if self.backlogged == waits {
             return;
@@ -321,13 +321,13 @@ impl Sender {
         }
     }
 
-    /// Whether a packet that is pushed now would leave now, by the guaranteed rate or by a control TCP. To be asked when
+    /// True if a packet that is pushed now would leave now, by the guaranteed rate or by a control TCP. To be asked when
     /// [`poll`](Sender::poll) has said to wait, the tunnel queue is empty and there is a packet to push.
     pub fn allows(&mut self, now: Time) -> bool {
         self.guaranteed.as_mut().is_some_and(|bucket| bucket.allows(now)) || self.permits_control(now)
     }
 
-    /// When [`allows`](Sender::allows) may say something else, if nothing arrives before.
+    /// The time at which [`allows`](Sender::allows) may say something else, if nothing arrives before.
     pub fn allows_at(&self) -> Option<Time> {
         earlier(self.permit_deadline(), self.guaranteed.as_ref().map(Bucket::next_tick))
     }
@@ -353,7 +353,8 @@ impl Control {
         counters.fast_retransmits + counters.timeouts
     }
 
-    /// What the connection sends without data: its part of the hand-shake, and acknowledgements of what never comes.
+    /// The next segment that the connection sends without data: its part of the hand-shake, and acknowledgements of what never
+    /// comes.
     fn answer(&mut self, now: Time) -> Option<Segment> {
         if !self.answers && self.answer_at.is_none_or(|at| at > now) {
             return None;

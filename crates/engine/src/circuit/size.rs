@@ -1,8 +1,8 @@
-//! How large a router's buffer must be so that no user's packet is dropped (thesis s2.2.7, equations 1 and 2).
+//! The buffer that a router needs so that no user's packet is dropped (thesis s2.2.7, equations 1 and 2).
 
 use crate::units::{Bytes, Rate};
 
-/// What uses the buffer of one outgoing link.
+/// The circuits and rates that use the buffer of one outgoing link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trunks {
     /// Packets that a control TCP's window needs for its fast retransmit to work: alpha. The thesis takes 8.
@@ -19,16 +19,16 @@ pub struct Trunks {
     pub link: Rate,
 }
 
-/// What the buffer is for, in bytes.
+/// The parts of the buffer, by what they are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffer {
     /// Header packets that may wait: HP_Th, in packets.
     pub headers: u64,
-    /// For header packets: HP_BS.
+    /// Bytes for header packets: HP_BS.
     pub header_bytes: Bytes,
-    /// For users' packets sent under the control of control TCPs: UP_BS_TCP.
+    /// Bytes for users' packets sent under the control of control TCPs: UP_BS_TCP.
     pub controlled: Bytes,
-    /// For users' packets sent at a guaranteed rate: UP_BS_GMB.
+    /// Bytes for users' packets sent at a guaranteed rate: UP_BS_GMB.
     pub guaranteed: Bytes,
 }
 

@@ -37,12 +37,12 @@ impl Sends for Sender {
 pub(super) struct Path<S = Sender> {
     pub(super) sender: S,
     receiver: Receiver,
-    /// How long the n-th control packet takes; those beyond take `DELAY`.
+    /// The delays of the next control packets; those beyond take `DELAY`.
     pub(super) delays: VecDeque<Duration>,
     /// Control packets under way: to whom they go, when they arrive.
     under_way: BTreeMap<(Time, u64), (bool, usize, Segment)>,
     next: u64,
-    /// Whether the n-th control packet is lost; those beyond are not.
+    /// The fates of the next control packets, true for a loss; those beyond are not lost.
     pub(super) losses: VecDeque<bool>,
     pub(super) sent: Vec<(Time, Packet)>,
     headers: Vec<Time>,
@@ -90,7 +90,7 @@ impl Path {
 }
 
 impl<S: Sends> Path<S> {
-    /// The same path with another sending end, made of this one's.
+    /// This path with another sending end, made of the one that it has.
     pub(super) fn with<T>(self, over: impl FnOnce(S) -> T) -> Path<T> {
         let Path { sender, receiver, delays, under_way, next, losses, sent, headers, header_lens } = self;
         Path { sender: over(sender), receiver, delays, under_way, next, losses, sent, headers, header_lens }

@@ -9,45 +9,45 @@ use crate::rng::Rng;
 use crate::time::Time;
 use crate::units::Bytes;
 
-/// What a class with the weight 1 sends in a round, with or without the rest of a packet.
+/// Bytes that a class with the weight 1 sends in a round, with or without the rest of a packet.
 const QUANTUM: i64 = 1_500;
 
 /// Names a waiting packet, so that it can be withdrawn or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// How much may wait in a class.
+/// A limit to what may wait in a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// So many packets.
+    /// The number of packets that may wait.
     Packets(u64),
-    /// So many bytes.
+    /// The number of bytes that may wait.
     Bytes(Bytes),
 }
 
-/// Which packets of a class are dropped when they arrive.
+/// The rule by which packets of a class are dropped when they arrive.
 #[derive(Debug)]
 pub enum Drops {
-    /// Those that find no room.
+    /// Packets that find no room are dropped.
     Tail,
-    /// By chance before that (Floyd and Jacobson 1993), by packets.
+    /// Packets are dropped by chance before room runs out (Floyd and Jacobson 1993), counted in packets.
     Early(Thresholds, Rng),
-    /// As the principles P2 and P3 of the thesis say: early, and no flow twice in a row.
+    /// Packets are dropped by the principles P2 and P3 of the thesis: early, and no flow twice in a row.
     Fair(Fair),
 }
 
 /// A class of packets.
 #[derive(Debug)]
 pub struct Class {
-    /// How much of it may wait.
+    /// A limit to what may wait of it.
     pub room: Room,
-    /// What is dropped before that.
+    /// The rule by which packets are dropped before the room is full.
     pub drops: Drops,
-    /// Its share, where classes take turns; at least 1.
+    /// The class's share, where classes take turns; at least 1.
     pub weight: u32,
 }
 
-/// Which class comes next.
+/// The rule by which the next class to send is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
     /// The first that has packets.
@@ -56,7 +56,7 @@ pub enum Schedule {
     RoundRobin,
 }
 
-/// What has happened so far.
+/// Counters of packets, by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets that arrived.
@@ -80,7 +80,7 @@ pub struct Counters {
 pub struct Tunnel {
     lanes: Vec<Lane>,
     schedule: Schedule,
-    /// Whose turn it is, where classes take turns.
+    /// The class whose turn it is, where classes take turns.
     turn: usize,
     next_ticket: u64,
     packets: u64,
@@ -95,7 +95,7 @@ struct Lane {
     room: Room,
     weight: u32,
     drops: LaneDrops,
-    /// What the class may still send in this turn.
+    /// Bytes that the class may still send in this turn.
     allowance: i64,
 }
 
@@ -312,7 +312,7 @@ impl Tunnel {
         self.lanes[class].has_room(len)
     }
 
-    /// What has happened so far.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }

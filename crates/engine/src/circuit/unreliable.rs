@@ -24,12 +24,12 @@ use crate::tcp::segment::Segment;
 use crate::time::Time;
 use crate::units::Bytes;
 
-/// What is sent whole or not at all: a picture, or a stretch of sound.
+/// A unit that is sent whole or not at all: a picture, or a stretch of sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Its number, which no other frame of the socket has.
+    /// The frame's number, which no other frame of the socket has.
     pub number: u64,
-    /// Of when it is.
+    /// The time at which it was captured.
     pub captured: Time,
     /// The class of the tunnel queue in which it waits.
     pub class: usize,
@@ -57,12 +57,12 @@ impl Waiting {
     }
 }
 
-/// Why a frame was not taken. Nothing has changed.
+/// The reason why a frame was not taken. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The tunnel queue has no room for all of it.
     Full,
-    /// Nothing waits of the frame in whose place it should come.
+    /// No packet waits of the frame in whose place it should come.
     Left,
 }
 
@@ -77,7 +77,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// What has become of frames so far.
+/// Counters of frames, by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames taken, in whatever way.
@@ -90,7 +90,7 @@ pub struct Counters {
     pub withdrawn: u64,
     /// Frames whose place another took.
     pub replaced: u64,
-    /// Of the last two, those of which a packet had left before: it was sent for nothing.
+    /// Frames withdrawn or replaced after a packet of them had left: it was sent for nothing.
     pub cut: u64,
 }
 
@@ -194,7 +194,7 @@ impl Socket {
         Ok(old)
     }
 
-    /// Whether `packets` have room once what is left of `old` is gone.
+    /// True if `packets` have room once what is left of `old` is gone.
     fn fits_instead(&self, old: &Waiting, packets: &[Packet]) -> bool {
         let bytes: Bytes = packets.iter().map(Packet::len).sum();
         let more = (packets.len() as u64).saturating_sub(old.packets());
@@ -225,7 +225,7 @@ impl Socket {
         &self.circuit
     }
 
-    /// What has become of frames so far.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }

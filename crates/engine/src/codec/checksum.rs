@@ -25,7 +25,7 @@ impl Checksum {
         Checksum::ZERO.with(&src.octets()).with(&dst.octets()).plus(u32::from(protocol)).plus(len)
     }
 
-    /// The same for IPv6 (RFC 8200 s8.1).
+    /// The pseudo-header of `len` bytes of `protocol` between two IPv6 addresses (RFC 8200 s8.1).
     pub fn pseudo_v6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, len: u32) -> Checksum {
         Checksum::ZERO.with(&src.octets()).with(&dst.octets()).plus(u32::from(protocol)).plus(len)
     }

@@ -35,7 +35,7 @@ impl IpHeader {
         }
     }
 
-    /// Where the packet came from.
+    /// The address that the packet came from.
     pub fn src(&self) -> IpAddr {
         match self {
             IpHeader::V4(header) => header.src.into(),
@@ -43,7 +43,7 @@ impl IpHeader {
         }
     }
 
-    /// Where the packet is going.
+    /// The address that the packet is going to.
     pub fn dst(&self) -> IpAddr {
         match self {
             IpHeader::V4(header) => header.dst.into(),

@@ -16,15 +16,15 @@ pub struct Ipv4Header {
     pub dont_fragment: bool,
     /// Fragments follow this one.
     pub more_fragments: bool,
-    /// Where this fragment's payload belongs, in units of eight bytes; 13 bits.
+    /// The place of this fragment's payload in the whole, in units of eight bytes; 13 bits.
     pub fragment_offset: u16,
     /// Time to live, in hops.
     pub ttl: u8,
     /// The protocol inside: see [`protocol`](super::protocol).
     pub protocol: u8,
-    /// Where it came from.
+    /// The address that it came from.
     pub src: Ipv4Addr,
-    /// Where it is going.
+    /// The address that it is going to.
     pub dst: Ipv4Addr,
     /// Bytes behind the header: 65,515 at most.
     pub payload_len: u16,

@@ -10,17 +10,17 @@ use super::{CodecError, HeaderKind, room, split, u16_at, u32_at};
 pub struct Ipv6Header {
     /// Differentiated services and ECN (RFC 2474, RFC 3168).
     pub traffic_class: u8,
-    /// What a flow's packets have in common (RFC 6437); 20 bits.
+    /// The label that the packets of a flow have in common (RFC 6437); 20 bits.
     pub flow_label: u32,
     /// Bytes behind the header, extension headers included.
     pub payload_len: u16,
-    /// What the payload begins with: an extension header, or one of [`protocol`](super::protocol).
+    /// The kind of header that the payload begins with: an extension header, or one of [`protocol`](super::protocol).
     pub next_header: u8,
     /// Hops that it may still go.
     pub hop_limit: u8,
-    /// Where it came from.
+    /// The address that it came from.
     pub src: Ipv6Addr,
-    /// Where it is going.
+    /// The address that it is going to.
     pub dst: Ipv6Addr,
 }
 

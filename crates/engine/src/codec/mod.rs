@@ -52,7 +52,7 @@ pub mod protocol {
 pub enum CodecError {
     /// The slice ends before the header, or before what the header announces.
     Short {
-        /// Whose bytes are missing.
+        /// The header whose bytes are missing.
         header: HeaderKind,
         /// Bytes that it takes, from the beginning of the slice.
         need: usize,
@@ -61,20 +61,20 @@ pub enum CodecError {
     },
     /// A field has a value that it must not have.
     Field {
-        /// Where the field is.
+        /// The header in which the field is.
         header: HeaderKind,
         /// The field, as its RFC calls it.
         field: &'static str,
         /// The byte, from the beginning of the header, at which the field begins.
         at: usize,
-        /// Its value.
+        /// The value that was found.
         value: u64,
-        /// What would be right, in words.
+        /// The values that would be right, in words.
         right: &'static str,
     },
     /// The checksum is not that of the bytes.
     Checksum {
-        /// Where the checksum is.
+        /// The header in which the checksum is.
         header: HeaderKind,
         /// The checksum that is there.
         found: u16,

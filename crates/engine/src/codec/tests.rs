@@ -43,7 +43,7 @@ fn bytes(digits: &str) -> Vec<u8> {
     digits.as_bytes().chunks(2).map(|two| u8::from_str_radix(str::from_utf8(two).unwrap(), 16).unwrap()).collect()
 }
 
-/// What `tests/linux.txt` says of a packet whose checksums are right.
+/// The description of a packet whose checksums are right, in the words of `tests/linux.txt`.
 fn describe(packet: &[u8]) -> Result<String, CodecError> {
     let (ip, inside) = IpHeader::decode(packet)?;
     let outer = match ip {

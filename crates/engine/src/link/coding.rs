@@ -1,4 +1,4 @@
-//! What packets become while they are on a link's line, where that is not what they are before and after.
+//! Codings of a link's line, on which packets are not what they are before and after.
 
 use std::fmt::Debug;
 use std::num::NonZeroU32;
@@ -18,12 +18,12 @@ pub trait Coding: Debug + Send {
     fn restores(&mut self, packet: &Packet) -> bool;
 }
 
-/// What a packet takes on the line.
+/// The form of a packet on the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnLine {
-    /// Its length there.
+    /// The packet's length on the line.
     pub len: Bytes,
-    /// How often it is there, one after the other; it is lost only if the medium loses it each time.
+    /// The number of times that it is there, one after the other; it is lost only if the medium loses it each time.
     pub times: NonZeroU32,
 }
 

@@ -28,10 +28,10 @@ pub struct Compression {
     line: VecDeque<Coded>,
 }
 
-/// From where to where.
+/// The ends of a connection: from where, and to where.
 type Connection = (Endpoint, Endpoint);
 
-/// What is compressed. Options go along as they are.
+/// The fields that are compressed. Options go along as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
     seq: u32,
@@ -43,9 +43,9 @@ struct Header {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coded {
-    /// As it is.
+    /// The header goes as it is.
     Whole,
-    /// What has changed since the header before.
+    /// The differences from the header before go instead of it.
     Change { seq: u16, ack: u16, window: u16 },
 }
 
@@ -97,8 +97,8 @@ impl Compression {
 }
 
 impl Header {
-    /// What changed since `before`, if it can be said in a few bytes. RFC 1144 s3.2.3: not if it went back, and not if nothing
-    /// did, because then it is sent again.
+    /// The differences from `before`, if they can be said in a few bytes. RFC 1144 s3.2.3: not if it went back, and not if
+    /// nothing changed, because then it is sent again.
     fn since(&self, before: &Header) -> Option<Coded> {
         let seq = u16::try_from(self.seq.wrapping_sub(before.seq)).ok()?;
         let ack = u16::try_from(self.ack.wrapping_sub(before.ack)).ok()?;

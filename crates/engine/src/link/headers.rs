@@ -6,15 +6,15 @@ use super::coding::{Coding, OnLine};
 use super::compression::Compression;
 use crate::packet::{Class, Packet};
 
-/// How a link compresses the headers of control TCPs.
+/// The way in which a link compresses the headers of control TCPs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeaderCompression {
-    /// Not at all.
+    /// Headers are not compressed.
     #[default]
     None,
-    /// As RFC 1144 does.
+    /// Headers are compressed as in RFC 1144.
     Vj,
-    /// As RFC 1144 does, and the far end guesses what was lost.
+    /// Headers are compressed as in RFC 1144, and the far end guesses what was lost.
     Twice,
 }
 
@@ -24,11 +24,11 @@ impl HeaderCompression {
         &[("none", HeaderCompression::None), ("vj", HeaderCompression::Vj), ("twice", HeaderCompression::Twice)];
 }
 
-/// What a link does to headers of control TCPs while they are on the line.
+/// The coding of headers of control TCPs while they are on the line: compressed, repeated, or both.
 #[derive(Debug)]
 pub struct HeaderCoding {
     compression: Option<Compression>,
-    /// How often each of them is on the line.
+    /// The number of times that each of them is on the line.
     times: NonZeroU32,
 }
 

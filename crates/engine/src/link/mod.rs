@@ -33,7 +33,7 @@ use service::{Constant, Service};
 #[derive(Debug)]
 #[repr(C)]
 pub struct Link {
-    /// When the first packet on the line arrives; `Time::MAX` if there is none.
+    /// The time at which the first packet on the line arrives; `Time::MAX` if there is none.
     next_arrival: Time,
     /// Packets in the queue, so as not to ask it for every packet that passes.
     queued: u64,
@@ -44,29 +44,29 @@ pub struct Link {
     serving: Option<InService>,
     propagation: Duration,
     loss: Option<Box<dyn Loss>>,
-    /// What packets become on the line, if not what they are.
+    /// The coding of packets on the line, if they are not there what they are outside.
     coding: Option<Box<dyn Coding>>,
     /// The service, if it is of the simplest kind: asked here, without a call.
     constant: Option<Constant>,
     stats: Stats,
     service: Box<dyn Service>,
     queue: Box<dyn Queue>,
-    /// What became of the packets that did not get through, if somebody wants to know.
+    /// Packets that did not get through, if somebody wants to know.
     discards: Option<Vec<Discard>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct InService {
-    /// When the packet entered the link.
+    /// The time at which the packet entered the link.
     entered: Time,
     finish: Time,
-    /// On the line, copies included.
+    /// The packet's bytes on the line, copies included.
     len: Bytes,
-    /// How often it is there.
+    /// The number of times that it is on the line.
     times: NonZeroU32,
 }
 
-/// What a link has counted so far. Conservation: `arrived == delivered + dropped + lost + inside`, in packets and bytes.
+/// Counters of a link. Conservation: `arrived == delivered + dropped + lost + inside`, in packets and bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Stats {
@@ -99,9 +99,9 @@ pub struct Stats {
     pub lost: u64,
     /// Bytes lost on the medium.
     pub lost_bytes: u64,
-    /// Of the dropped packets, those of the class [`Class::User`].
+    /// Packets dropped that were of the class [`Class::User`].
     pub dropped_user: u64,
-    /// Of the dropped packets, those of the class [`Class::Header`].
+    /// Packets dropped that were of the class [`Class::Header`].
     pub dropped_headers: u64,
     /// Packets still queued, in service or propagating.
     pub inside: u64,
@@ -148,7 +148,7 @@ impl Link {
         self.discards.as_deref().unwrap_or_default()
     }
 
-    /// What the link has counted, with the occupancy of the queue integrated up to its last change.
+    /// The counters so far, with the occupancy of the queue integrated up to its last change.
     pub fn stats(&self) -> Stats {
         Stats {
             inside: self.queued + self.line.len() as u64,
@@ -158,7 +158,7 @@ impl Link {
         }
     }
 
-    /// What the link has counted when a run ends at `now`, after settling what is due and checking the books.
+    /// The counters when a run ends at `now`, after settling what is due and checking the books.
     ///
     /// # Panics
     /// If packets were not conserved, or Little's law does not hold: the packets inside, integrated over time, are the

@@ -35,7 +35,7 @@ pub trait Queue: Debug + Send {
     /// Bytes waiting.
     fn bytes(&self) -> Bytes;
 
-    /// How long the waiting packets have waited until `now`, summed, in nanoseconds.
+    /// The time that the waiting packets have waited until `now`, summed, in nanoseconds.
     fn waited(&self, now: Time) -> u128;
 }
 
@@ -62,12 +62,12 @@ impl Discipline {
     }
 }
 
-/// What a queue is given by the link that it is of.
+/// The things that a link gives to its queue.
 #[derive(Clone, Debug)]
 pub struct Site<'a> {
-    /// What it draws from.
+    /// The queue's source of chance.
     pub rng: Rng,
-    /// How fast the link serves.
+    /// The rate at which the link serves.
     pub rate: &'a RateModel,
 }
 

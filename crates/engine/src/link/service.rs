@@ -24,17 +24,17 @@ pub use steps::Steps;
 
 /// Decides when the service of a packet ends.
 pub trait Service: Debug + Send {
-    /// When the service of `len` bytes ends that starts at `start`; never before `start`.
+    /// The end of the service of `len` bytes that starts at `start`; never before `start`.
     fn finish(&mut self, start: Time, len: Bytes) -> Time;
 
-    /// The same service, if it is a constant rate.
+    /// This service as a constant rate, if it is one.
     fn as_constant(&self) -> Option<Constant> {
         None
     }
 }
 
 registry! {
-    /// How fast a link can serve.
+    /// The rates at which a link can serve.
     pub enum RateModel {
         Trace(opportunities::Parameters),
     } and {

@@ -28,7 +28,7 @@ struct Setup {
     propagation: Duration,
 }
 
-/// What a link did: deliveries, and packets that did not get through.
+/// The result of a run of a link: deliveries, and packets that did not get through.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     delivered: Vec<(Time, u64)>,
@@ -51,7 +51,7 @@ fn link(setup: &Setup) -> Link {
     link
 }
 
-/// What a link must do, by looking at every packet that it ever took.
+/// The outcome that a link must have, found by looking at every packet that it ever took.
 fn model(setup: &Setup, arrivals: &[(Time, Packet)]) -> Outcome {
     let mut outcome = Outcome::default();
     let mut taken: Vec<(Time, Packet)> = Vec::new(); // with the end of its service

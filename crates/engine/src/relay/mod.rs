@@ -44,7 +44,7 @@ pub struct View {
 /// The parts of a connection's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// Not established yet.
+    /// The connection is not established yet.
     Opening,
     /// Established; one of its directions may be closed.
     Open,

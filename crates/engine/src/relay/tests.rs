@@ -8,7 +8,7 @@ use super::*;
 #[derive(Debug)]
 struct Socket {
     condition: Condition,
-    /// What the peer will send in all, not yet arrived.
+    /// Bytes that the peer will send and that have not arrived yet.
     coming: VecDeque<u8>,
     arrived: VecDeque<u8>,
     arrived_max: usize,
@@ -16,7 +16,7 @@ struct Socket {
     closes: bool,
     sending: usize,
     sending_max: usize,
-    /// What the peer got.
+    /// Bytes that the peer got.
     delivered: Vec<u8>,
     closed: bool,
     aborted: bool,
@@ -48,7 +48,7 @@ impl Socket {
         }
     }
 
-    /// Up to `len` bytes arrive from the peer, as far as there is room.
+    /// Lets up to `len` bytes arrive from the peer, as far as there is room.
     fn arrive(&mut self, len: usize) {
         if self.condition == Condition::Open {
             let len = len.min(self.arrived_max - self.arrived.len()).min(self.coming.len());

@@ -23,7 +23,7 @@ const SYN_ATTEMPTS: u32 = 7;
 pub enum Output {
     /// This segment leaves now.
     Send(Segment),
-    /// Nothing more until this time, or until a segment arrives or the application acts.
+    /// Nothing leaves until this time, or until a segment arrives or the application acts.
     Wait(Option<Time>),
 }
 
@@ -79,9 +79,9 @@ pub struct Snapshot {
 /// One end of a connection that both ends agreed on beforehand; see [`Connection::pair`].
 #[derive(Clone, Copy, Debug)]
 pub struct PairedEnd<'a> {
-    /// Its options.
+    /// The end's options.
     pub personality: &'a Personality,
-    /// Its initial sequence number.
+    /// The end's initial sequence number.
     pub isn: u32,
     /// The time between the last tick of its coarse clock and time zero.
     pub clock_phase: Duration,

@@ -148,7 +148,7 @@ impl DeliveryRate {
         }
     }
 
-    /// Nothing before `end` will be delivered any more, nor sent again.
+    /// Forgets segments before `end`, which will be neither delivered nor sent again.
     pub(crate) fn forget_before(&mut self, end: u64) {
         while self.segments.front().is_some_and(|first| first.end <= end) {
             self.segments.pop_front();

@@ -378,7 +378,7 @@ impl Personality {
         }
     }
 
-    /// What the controller is told at the start: segments of `mss` bytes, and this era's rules.
+    /// The set-up of the controller: segments of `mss` bytes, and this era's rules.
     pub(crate) fn controller_setup(&self, mss: Bytes, era: &EraRules) -> Setup {
         let initial_window = match self.initial_window_segments {
             Some(segments) => mss * u64::from(segments),

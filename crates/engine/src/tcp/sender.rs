@@ -439,7 +439,7 @@ impl Sender {
         self.recovery.in_flight(&self.flight)
     }
 
-    /// See [`LossRecovery::set_patience`].
+    /// Sets the patience of the recovery: [`LossRecovery::set_patience`].
     pub(crate) fn set_patience(&mut self, segments: u64) {
         self.recovery.set_patience(segments);
     }

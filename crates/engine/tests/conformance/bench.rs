@@ -92,13 +92,13 @@ pub(crate) fn syn_ack() -> Segment {
 
 /// Small changes to a segment.
 pub(crate) trait Edit: Sized {
-    /// Acknowledging our stream up to `position`.
+    /// Acknowledges our stream up to `position`.
     fn acks(self, position: u64) -> Self;
-    /// Offering `window`, unscaled.
+    /// Offers `window`, unscaled.
     fn offers(self, window: u16) -> Self;
-    /// With these timestamps: value and echo, in milliseconds.
+    /// Adds these timestamps: value and echo, in milliseconds.
     fn stamped(self, value: u32, echo: u32) -> Self;
-    /// With these SACK blocks of our stream.
+    /// Adds these SACK blocks of our stream.
     fn sacks(self, blocks: &[(u64, u64)]) -> Self;
 }
 
@@ -246,7 +246,7 @@ impl Bench {
     }
 }
 
-/// What a segment of ours says: control bits, its range, what it acknowledges; a bare ACK says its window too.
+/// The words for a segment of ours: control bits, its range, what it acknowledges; a bare ACK says its window too.
 fn say(segment: &Segment) -> String {
     let at = |isn, number| seq::position(isn, number, 1_000_000).unwrap_or(u64::MAX);
     let mut words = Vec::new();
@@ -281,10 +281,10 @@ pub(crate) struct Wire {
     in_air: Vec<(Time, usize, Segment)>,
     /// Every segment that left: which end, and what.
     pub(crate) sent: Vec<(usize, Segment)>,
-    /// What to lose, by the end that sent it.
+    /// True for a segment to lose, by the end that sent it.
     pub(crate) loses: fn(usize, &Segment) -> bool,
     lost: usize,
-    /// How many to lose at most.
+    /// The largest number of segments to lose.
     pub(crate) losses_max: usize,
 }
 

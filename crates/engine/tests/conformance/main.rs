@@ -1,4 +1,4 @@
-//! What the RFCs ask of a TCP, a sentence a test. `docs/reference/conformance.md` lists them by RFC and section.
+//! Tests of what the RFCs ask of a TCP, a sentence a test. `docs/reference/conformance.md` lists them by RFC and section.
 
 mod bench;
 

@@ -160,7 +160,7 @@ fn linux_delays_an_acknowledgement_longer_where_segments_come_far_apart() {
     }
 }
 
-/// As in Linux, whose retrans_stamp stays while a retransmission is on its way.
+/// Linux does so too: its retrans_stamp stays while a retransmission is on its way.
 #[test]
 fn the_echo_of_a_retransmission_from_the_reduction_before_shows_nothing() {
     let mut bench = sending(&linux(), true);

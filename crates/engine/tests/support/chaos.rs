@@ -7,7 +7,7 @@ use headend_engine::packet::Packet;
 use headend_engine::rng::Rng;
 use headend_engine::time::{Duration, Time};
 
-/// How often a packet is hurt, in thousandths.
+/// The chances that a packet is hurt, in thousandths.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Harm {
     pub loss_permille: u32,

@@ -7,7 +7,7 @@ use headend_engine::packet::{Body, Class, Endpoint, Packet};
 use headend_engine::rng::Rng;
 use headend_engine::time::{Duration, Time};
 
-/// How request opportunities and windows are set.
+/// The setting of request opportunities and windows.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub modems: usize,
@@ -17,7 +17,7 @@ pub struct Setting {
     pub backoff_end: u32,
 }
 
-/// What happens in an opportunity, on average.
+/// Mean rates of events in an opportunity.
 #[derive(Clone, Copy, Debug)]
 pub struct Rates {
     /// Share of opportunities in which one modem was heard.
@@ -130,10 +130,10 @@ impl Rates {
         }
     }
 
-    /// What back-off theory says of saturated modems. Each asks in an opportunity with the same chance, whatever the
-    /// others do (the assumption of G. Bianchi's model of 802.11, 2000); a request is lost with the chance that another
-    /// asks as well; and the mean number of opportunities from request to request follows from the windows and from the
-    /// MAPs in which a modem cannot ask. Solved for the chance at which both agree.
+    /// The rates of saturated modems by back-off theory. Each asks in an opportunity with the same chance, whatever the others
+    /// do (the assumption of G. Bianchi's model of 802.11, 2000); a request is lost with the chance that another asks as well;
+    /// and the mean number of opportunities from request to request follows from the windows and from the MAPs in which a modem
+    /// cannot ask. Solved for the chance at which both agree.
     pub fn saturated(setting: Setting) -> Rates {
         let others = setting.modems as i32 - 1;
         let (mut low, mut high) = (0.0_f64, 1.0_f64);
@@ -160,7 +160,7 @@ impl Rates {
         Rates { heard, collisions: 1.0 - heard - silent, lost: 1.0 - silent }
     }
 
-    /// How far `self` is from `other`, as a share of it: throughput, and lost requests.
+    /// The distance of `self` from `other`, as a share of it: throughput, and lost requests.
     pub fn off(&self, other: &Rates) -> [f64; 2] {
         [(self.heard / other.heard - 1.0).abs(), (self.lost / other.lost - 1.0).abs()]
     }

@@ -24,7 +24,7 @@ pub struct Talker {
     /// Every segment that left or arrived, with its time.
     pub sent: Vec<(Time, Segment)>,
     pub heard: Vec<(Time, Segment)>,
-    /// When the last in-order byte arrived, and how many there were.
+    /// The time at which the last in-order byte arrived.
     pub last_data: Time,
     pub last_ack: Time,
     pub received: u64,
@@ -110,7 +110,7 @@ impl Node for Talker {
     }
 }
 
-/// What a test graph is made of.
+/// A node of a test graph.
 pub enum Piece {
     Talker(Box<Talker>),
     Other(Box<dyn Node>),

@@ -69,7 +69,7 @@ impl Books {
         (self.stats.inside, Bytes::new(self.bytes))
     }
 
-    /// The same at the end of a run, checked.
+    /// Checks the books at the end of a run and returns the counters.
     pub(super) fn close(&mut self, now: Time) -> Stats {
         self.account(now);
         let stats = &self.stats;

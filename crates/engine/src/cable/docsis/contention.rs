@@ -5,10 +5,10 @@ use std::collections::{BTreeSet, VecDeque};
 /// A run of request opportunities, one after the other.
 #[derive(Clone, Copy, Debug)]
 struct Region {
-    /// The number of the first one, and of how many.
+    /// The number of the first opportunity, and how many there are.
     first: u64,
     count: u64,
-    /// Its first mini-slot.
+    /// The mini-slot at which the first opportunity begins.
     slot: u64,
 }
 

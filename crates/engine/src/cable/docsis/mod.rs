@@ -68,9 +68,9 @@ pub const MODEMS_MAX: usize = 1 << 15;
 /// One of the two channels, by where it leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelDirection {
-    /// To the subscriber.
+    /// The downstream channel, to the subscriber.
     Down,
-    /// To the headend.
+    /// The upstream channel, to the headend.
     Up,
 }
 

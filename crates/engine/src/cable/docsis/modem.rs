@@ -15,9 +15,9 @@ use crate::units::Bytes;
 /// The request that the headend has of a modem. There is one request at a time for a service flow (RFIv1.1, "Requests").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestState {
-    /// None, for nothing waits.
+    /// The modem asks for nothing, for nothing waits.
     Silent,
-    /// It waits for a request opportunity, or to hear that its request collided.
+    /// The modem waits for a request opportunity, or to hear that its request collided.
     Contends,
     /// The headend has its request for so many packets.
     Asked(usize),
@@ -137,7 +137,7 @@ impl UpstreamModem {
         if exponent == 0 { 0 } else { self.rng.below(1 << exponent) }
     }
 
-    /// Its request collided, and it has heard so. After too many, what it asked for is discarded.
+    /// Notes that the modem's request collided, and that it has heard so. After too many, what it asked for is discarded.
     pub(super) fn lost_request(&mut self, now: Time, channel: &config::Channel) {
         self.lost += 1;
         if self.lost > RETRIES_MAX {

@@ -9,7 +9,7 @@ use crate::units::Bytes;
 pub(super) struct Bucket {
     shaping: Shaping,
     full_at: Time,
-    /// Nothing leaves before what came before it.
+    /// The time at which the latest bytes leave: nothing that came after them leaves before it.
     last: Time,
 }
 

@@ -35,7 +35,7 @@ fn us(us: u64) -> Time {
     Time::from_nanos(us * 1_000)
 }
 
-/// What happens to packets that come to modems at their times, in microseconds: modem, packet and when it is delivered.
+/// Lets packets come to modems at these times, in microseconds, and lists the deliveries: modem, packet and time.
 fn timeline(docsis: &mut Docsis, arrivals: &[(u64, usize, u32)]) -> Vec<(u64, usize, u64)> {
     let mut left = Vec::new();
     let mut now = Time::ZERO;

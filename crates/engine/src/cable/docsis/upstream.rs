@@ -35,9 +35,9 @@ pub struct UpstreamCounters {
 /// A request that the headend has: when it came, who may be granted when, and the bursts still to be granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Request {
-    /// Not granted in a MAP before this.
+    /// The time before which no MAP grants it.
     ready: Time,
-    /// Its place among those that are ready: the first to come is served first.
+    /// The request's place among those that are ready: the first to come is served first.
     number: u64,
     modem: u32,
     /// MAC bytes in all, and how many bursts of them were granted.
@@ -133,7 +133,7 @@ impl Upstream {
         }
     }
 
-    /// Without asking: the next mini-slots are the modem's.
+    /// Grants the modem the next mini-slots, without a request.
     fn send_at_once(&mut self, now: Time, modem: usize) {
         let index = self.modems[modem].queue.len() - 1;
         let ask = self.modems[modem].ask(index, &self.channel);

@@ -15,7 +15,7 @@ struct Clocked {
 }
 
 impl Clocked {
-    /// In congestion avoidance just after a loss at `segments` in flight.
+    /// A window in congestion avoidance just after a loss at `segments` in flight.
     fn after_loss(segments: u64, rtt: Duration) -> Clocked {
         let mut clocked = Clocked::starting(segments, rtt);
         clocked.congestion(Cause::Loss);
@@ -70,7 +70,7 @@ impl Clocked {
         self.cubic.threshold().get() as f64 / MSS as f64
     }
 
-    /// How long the present stage has lasted.
+    /// The time that the present stage has lasted, in seconds.
     fn stage(&self) -> f64 {
         self.cubic.state.epoch.map_or(0.0, |epoch| epoch.elapsed.as_secs_f64())
     }

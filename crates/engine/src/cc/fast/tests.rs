@@ -33,7 +33,7 @@ fn congestion(at_ms: u64, cause: Cause, pipe: u64) -> Congestion {
     }
 }
 
-/// Where the law comes to rest from `w` with these round trips.
+/// The window at which the law comes to rest from `w` with these round trips.
 fn rest(mut w: u64, base: u64, average: u64, alpha: u64, gamma: u64) -> u64 {
     for _ in 0..100_000 {
         let next = step(w, base, average, alpha, gamma);

@@ -56,7 +56,7 @@ fn a_train_of_acks_half_a_round_trip_long_ends_slow_start() {
     assert_eq!(path.cwnd, 160 + 2 * 42, "at the first ACK that comes after 20.5 ms, number 43 of its round");
 }
 
-/// In Linux, too, a train that begins with a flight is found in its whole length, however small the window was at first.
+/// A train that begins with a flight is found in its whole length, in Linux too, however small the window was at first.
 #[test]
 fn rounds_begin_with_flights_also_where_the_window_was_small() {
     let mut path = Path::of(HyStart::Classic, 10);

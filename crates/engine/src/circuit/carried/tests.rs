@@ -21,7 +21,7 @@ struct Trunk {
     next: u64,
     losses: Vec<bool>,
     segments: usize,
-    /// How long each was on the wire.
+    /// The length of each segment on the wire.
     wire: Vec<u32>,
     came: Vec<(Time, Packet)>,
 }

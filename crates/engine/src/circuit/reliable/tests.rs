@@ -13,7 +13,7 @@ use crate::tcp::seq;
 const DELAY: Duration = Duration::from_millis(5);
 const FULL_LEN: u64 = 1_500;
 
-/// What is under way.
+/// A packet under way.
 #[derive(Clone, Copy)]
 enum Packed {
     Data(Segment),
@@ -39,24 +39,24 @@ struct Net {
     sides: [Side; 2],
     under_way: BTreeMap<(Time, u64), (usize, Packed)>,
     next: u64,
-    /// Whether the n-th packet is lost; those beyond are not.
+    /// The fates of the next packets, true for a loss; those beyond are not lost.
     losses: VecDeque<bool>,
-    /// How long the n-th packet takes; those beyond take `DELAY`.
+    /// The delays of the next packets; those beyond take `DELAY`.
     delays: VecDeque<Duration>,
-    /// So many of the next headers are lost.
+    /// The number of next headers that are lost.
     lost_headers: usize,
-    /// Whether a data segment that begins here is lost, the n-th time that it leaves.
+    /// True if the data segment that begins at `start` is lost when it leaves for the n-th time, with n = `times`.
     fate: fn(start: u64, times: usize) -> bool,
 }
 
-/// Its windows grow slowly from 20 segments on.
+/// A circuit whose windows grow slowly from 20 segments on.
 fn circuit(controls: usize, vmss: u64) -> Circuit {
     let bsd = Personality::bsd_reno_1996();
     let tcp = Personality { timestamps: true, initial_ssthresh_segments: Some(20), ..bsd };
     Circuit { tcp, controls, vmss: Bytes::new(vmss), copies: 0 }
 }
 
-/// Its acknowledgements are not delayed for longer than the data TCP's timer waits.
+/// Options of a data TCP whose acknowledgements are not delayed for longer than its timer waits.
 fn host() -> Personality {
     let base = Personality::newreno();
     let delayed_ack = DelayedAck { timeout: Duration::from_millis(40), ..base.delayed_ack };

@@ -153,7 +153,7 @@ fn the_minimum_rate_is_held_while_every_header_is_lost() {
     }
 }
 
-/// What an application does to its socket.
+/// An action of an application on its socket.
 #[derive(Clone, Debug)]
 enum Act {
     Send(Vec<u32>),

@@ -34,7 +34,7 @@ pub trait Loss: Debug + Send {
 }
 
 registry! {
-    /// What a medium can lose.
+    /// The ways in which a medium can lose packets.
     pub enum LossModel {
         Bernoulli(bernoulli::Parameters),
         Bit(bit::Parameters),

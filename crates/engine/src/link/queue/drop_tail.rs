@@ -6,10 +6,10 @@ use crate::part::{Absent, Description, Field, Kind, Mistake, Part, Values};
 use crate::time::Time;
 use crate::units::{Bytes, Capacity};
 
-/// What a drop-tail queue is made of.
+/// The parameters of a drop-tail queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// How much may wait; the packet in service is not counted.
+    /// A limit to what may wait; the packet in service is not counted.
     pub buffer: Capacity,
 }
 
@@ -45,7 +45,7 @@ pub struct DropTail {
     waiting: Fifo,
     packets_max: u64,
     bytes_max: Bytes,
-    /// Whether the packet in service takes part of what there is.
+    /// True if the packet in service takes room in the buffer.
     holds_service: bool,
 }
 

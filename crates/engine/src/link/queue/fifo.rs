@@ -46,7 +46,7 @@ impl Fifo {
         self.bytes -= packet.len();
     }
 
-    /// How long the packets have waited until `now`, summed, in nanoseconds.
+    /// The time that the packets have waited until `now`, summed, in nanoseconds.
     pub fn waited(&self, now: Time) -> u128 {
         self.waiting.iter().map(|&(entered, _)| u128::from((now - entered).as_nanos())).sum()
     }

@@ -9,14 +9,14 @@ use crate::rng::Rng;
 use crate::time::{Duration, Time};
 use crate::units::{Bytes, Capacity, Chance};
 
-/// What such a queue is made of.
+/// The parameters of a queue that drops headers first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// Header packets that may wait, HP_Th; at least 2.
     pub headers: u64,
     /// Bytes that may wait at all.
     pub bytes_max: Bytes,
-    /// Whether a packet of no circuit counts as a header.
+    /// True if a packet of no circuit counts as a header.
     pub unmarked_is_header: bool,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn unmarked_is_header(values: &Values) -> bool {
 /// A full packet, and the header that follows it.
 const WITH_HEADER: Bytes = Bytes::new(1_552);
 
-/// How long the link takes for a header and the data before it, as long as a full packet.
+/// The time that the link takes for a header and the data before it, as long as a full packet.
 pub(super) fn header_departure(site: &Site<'_>) -> Duration {
     site.rate.usual_time_for(WITH_HEADER)
 }
@@ -91,7 +91,7 @@ pub(super) fn bytes_max(values: &Values) -> Result<Bytes, Mistake> {
     }
 }
 
-/// What decides that a header packet is dropped before the queue is full.
+/// The quantity that decides whether a header packet is dropped before the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Early {
     /// The number of header packets waiting: none beyond HP_Th of equation (1), which is this (s2.2.7.1).
@@ -116,7 +116,7 @@ pub struct HeaderDrop {
     headers: u64,
     early: Early,
     law: Law,
-    /// What is not marked as a user's packet counts as a header (s3.8.4).
+    /// True if a packet of no circuit counts as a header (s3.8.4).
     unmarked_is_header: bool,
 }
 
@@ -155,7 +155,7 @@ impl HeaderDrop {
         }
     }
 
-    /// What the average is of.
+    /// The quantity that is averaged: header packets, or all bytes.
     fn counted(&self) -> u64 {
         match self.early {
             Early::Headers(_) => self.headers,
@@ -263,8 +263,8 @@ mod tests {
         is(RateModel::Trace(service::opportunities::Parameters { times }), 2_000);
     }
 
-    /// How many of 100 headers are dropped that come `idle_ms` after a time in which the average was close to the threshold,
-    /// each to a queue without headers; in it `users` of users' packets wait all the time.
+    /// The number of headers dropped out of 100 that come `idle_ms` after a time in which the average was close to the
+    /// threshold, each to a queue without headers; in it `users` of users' packets wait all the time.
     fn dropped_after(idle_ms: u64, users: usize) -> usize {
         let mut queue = queue(Early::Headers(64), false);
         let header = marked(Class::Header, 52);

@@ -6,14 +6,14 @@ use super::{Queue, Site};
 use crate::part::{Absent, Description, Field, Kind, Mistake, Part, SIZE_BYTES_MAX, Values};
 use crate::units::Bytes;
 
-/// What such a queue is made of.
+/// The parameters of a queue that drops headers first, by all bytes that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// From this average of waiting bytes on header packets are dropped by chance.
+    /// The average of waiting bytes from which on header packets are dropped by chance.
     pub threshold: Bytes,
     /// Bytes that may wait at all; more than the threshold.
     pub bytes_max: Bytes,
-    /// Whether a packet of no circuit counts as a header.
+    /// True if a packet of no circuit counts as a header.
     pub unmarked_is_header: bool,
 }
 

@@ -8,12 +8,12 @@ use crate::rng::Rng;
 use crate::time::{Duration, Time};
 use crate::units::{Bytes, Capacity, Chance};
 
-/// What a queue with random early detection is made of.
+/// The parameters of a queue with random early detection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// What its length is.
+    /// The unit of the queue's length: packets or bytes.
     pub counts: Counts,
-    /// When packets are dropped early, in what it counts.
+    /// The thresholds of early drops, in that unit.
     pub thresholds: Thresholds,
     /// Packets that may wait at all.
     pub packets_max: u64,
@@ -116,19 +116,19 @@ const AVERAGE_BITS: u32 = 16;
 /// Fixed point of the decay while idle.
 const DECAY_BITS: u32 = 32;
 
-/// When the law drops, in packets or in bytes as its user counts.
+/// The averages at which the law drops, in packets or in bytes as its user counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Below this average nothing is dropped.
+    /// The average below which nothing is dropped.
     pub min: u64,
-    /// From this average on everything is.
+    /// The average from which on everything is dropped.
     pub max: u64,
     /// The chance of a drop just below `max`.
     pub max_chance: Chance,
     /// The average follows the queue with the weight 2^-`weight_bits` at each arrival: 9 is the paper's 0.002, 0 the queue
     /// itself.
     pub weight_bits: u32,
-    /// How long a packet takes to leave, for the average while the queue is empty.
+    /// The time that a packet takes to leave, for the average while the queue is empty.
     pub departure: Duration,
 }
 
@@ -139,7 +139,7 @@ pub(crate) struct Law {
     average: u64,
     /// Packets since the last drop, while the average is between the thresholds.
     since_drop: Option<u64>,
-    /// Since when the queue has been empty.
+    /// The time since which the queue has been empty.
     empty_since: Option<Time>,
     rng: Rng,
 }
@@ -226,7 +226,7 @@ fn decayed(average: u64, weight_bits: u32, departures: u64) -> u64 {
     times(average, factor)
 }
 
-/// What a queue with random early detection counts as its length. The chance of a drop is the same for packets of all
+/// The unit in which a queue with random early detection counts its length. The chance of a drop is the same for packets of all
 /// lengths (RFC 7141 s2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {

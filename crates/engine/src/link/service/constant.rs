@@ -17,7 +17,7 @@ impl Parameters {
         Box::new(Constant::new(self.rate))
     }
 
-    /// How long it takes for so many bytes.
+    /// The time that the link takes for so many bytes.
     pub fn usual_time_for(&self, len: Bytes) -> Duration {
         self.rate.time_for(len)
     }

@@ -10,11 +10,11 @@ use crate::units::Bytes;
 /// A recording of a link in mahimahi's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// When the link could deliver a packet of 1500 bytes; after the last of these times it starts again.
+    /// The times at which the link could deliver a packet of 1500 bytes; after the last of them it starts again.
     pub times: Arc<[Duration]>,
 }
 
-/// What mahimahi's recordings count in.
+/// The unit of mahimahi's recordings: the bytes of an opportunity.
 const OPPORTUNITY: Bytes = Bytes::new(1_500);
 
 impl Part for Parameters {
@@ -59,7 +59,7 @@ pub struct Opportunities {
     /// The opportunity that is next or in use: its number, and the start of its turn of the recording.
     at: usize,
     turn: Time,
-    /// What is left of it.
+    /// Bytes that are left of this opportunity.
     left: Bytes,
 }
 

@@ -19,7 +19,7 @@ impl Parameters {
         Box::new(Steps::new(self.steps.clone()))
     }
 
-    /// How long the first rate takes for so many bytes.
+    /// The time that the link takes for so many bytes at its first rate.
     pub fn usual_time_for(&self, len: Bytes) -> Duration {
         self.steps[0].1.time_for(len)
     }

@@ -27,8 +27,8 @@ pub(crate) struct Acknowledgement<'a> {
     pub(crate) now: Time,
     /// SND.UNA before it; `flight.una` is already the new one.
     pub(crate) before: u64,
-    /// It acknowledges nothing new, carries no data, changes no window, and data is outstanding (RFC 5681 s2). The sender
-    /// clears it where that is not so.
+    /// True if it is a duplicate: it acknowledges nothing new, carries no data, changes no window, and data is outstanding (RFC
+    /// 5681 s2). The sender clears it where that is not so.
     pub(crate) duplicate: bool,
     /// SACK blocks, the D-SACK removed.
     pub(crate) sacks: &'a [(u64, u64)],
@@ -52,7 +52,7 @@ pub(crate) struct Want {
     pub(crate) start: u64,
     /// The position at which it ends at the latest.
     pub(crate) limit: u64,
-    /// It is sent whatever its size: the segment that a loss or a probe calls for.
+    /// True if the segment is sent whatever its size, because a loss or a probe calls for it.
     pub(crate) forced: bool,
 }
 
@@ -92,9 +92,10 @@ trait Registered: LossRecovery + Default + 'static {
     const NAME: &str;
     /// A sentence about what it does.
     const DOC: &str;
-    /// It keeps the rules of the 1990s that a personality names. The others came after the RFCs had settled them.
+    /// True if it keeps the rules of the 1990s that a personality names. The others came after the RFCs had settled them.
     const FOLLOWS_ERA: bool = false;
-    /// It works on selective acknowledgements only: NewReno takes its place where they were not agreed on (RFC 6582 s1).
+    /// True if it works on selective acknowledgements only: NewReno takes its place where they were not agreed on (RFC 6582
+    /// s1).
     const NEEDS_SACK: bool = false;
 }
 

@@ -11,7 +11,7 @@ use crate::time::Time;
 #[derive(Debug, Default)]
 pub(crate) struct Reno {
     dupacks: DupAcks,
-    /// In fast recovery: every further duplicate ACK inflates the window.
+    /// True in fast recovery, in which every further duplicate ACK inflates the window.
     recovering: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::time::{Duration, Time};
 /// The repair of losses that is under way, if any.
 #[derive(Clone, Copy, Debug)]
 enum Mode {
-    /// Nothing is known to be lost.
+    /// No segment is known to be lost.
     Open,
     /// Fast recovery until `end` is acknowledged (RFC 6675 s5). Without `prr` the controller's window holds.
     Recovery { end: u64, prr: Option<Prr> },
@@ -122,7 +122,7 @@ impl Selective {
         delivery
     }
 
-    /// After losses were marked: enters, continues or leaves recovery, and tells the controller.
+    /// Enters, continues or leaves recovery after losses were marked, and tells the controller.
     pub(crate) fn settle(
         &mut self,
         flight: &mut Flight,

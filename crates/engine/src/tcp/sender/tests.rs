@@ -26,7 +26,7 @@ impl Controller for Steady {
     }
 }
 
-/// When each of ten segments of 1000 B leaves, in microseconds, polled when the sender asks for it and so much later.
+/// The times at which ten segments of 1000 B leave, in microseconds, each poll coming so much later than the sender asks for.
 fn departures(rate: Option<Rate>, late: Duration) -> Vec<u64> {
     let personality = Personality { send_buffer: Bytes::new(10_000), ..Personality::newreno() };
     let rto = Rto::new(personality.rto, Duration::ZERO);
