@@ -1,15 +1,15 @@
 //! Every field a scenario may have, said once: the parser, `--set`, the JSON Schema and the reference page read this.
 
 mod circuit;
-mod link;
 mod medium;
 pub(super) mod part;
 
 pub use crate::flow::{FLOW, SOCKET};
+pub use crate::link::{BACK, CHANNEL, DOCSIS_CHANNEL, LINK, MODEM};
 pub use circuit::CIRCUIT;
 pub(crate) use circuit::{COPIES, DROPS, DropsTag, IMPLEMENTATIONS, LOSSES};
-pub use link::{ACCESS, BACK, BITS_PER_SYMBOL, CHANNEL, DOCSIS_CHANNEL, LINK, MODEM};
 pub use medium::{LOSS, QUEUE, RATE};
+pub(crate) use part::of_kinds;
 
 pub use headend_engine::part::{Absent, RATE_BPS, SIZE_BYTES_MAX};
 
@@ -147,7 +147,6 @@ pub(crate) const HOUR_NS: u64 = 3_600 * SECOND_NS;
 /// Longest run: a thousand hours of virtual time.
 pub(crate) const DURATION_NS_MAX: u64 = 1_000 * HOUR_NS;
 
-const DELAY: Kind = Kind::Span { min: 0, max: HOUR_NS };
 /// When a step of a rate or loss begins.
 pub(super) const STEP_TIME: Kind = Kind::Span { min: 0, max: DURATION_NS_MAX };
 

@@ -186,16 +186,6 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
         field("stagger", span, Is("0s"), "Each instance starts later by a random time, uniform from zero to this."),
         field("count", fields::Kind::Count { min: 1, max: FLOWS_MAX }, Is("1"), "How many of these flows there are."),
     ];
-    for field in ALL.iter().flat_map(|kind| kind.fields) {
-        let having = ALL.iter().filter_map(|kind| {
-            let own = kind.fields.iter().find(|own| own.name == field.name)?;
-            assert!(own.is_the_same_as(field), "`{}` is the same in all kinds of flows that have it", field.name);
-            Some(kind.name)
-        });
-        if !all.iter().any(|known: &Field| known.name == field.name) {
-            let only: Vec<&'static str> = having.collect();
-            all.push(Field { only: only.leak(), ..*field });
-        }
-    }
+    all.extend(fields::of_kinds("flows", &ALL.iter().map(|kind| (kind.name, kind.fields)).collect::<Vec<_>>()));
     all
 });

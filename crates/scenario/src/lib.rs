@@ -4,6 +4,7 @@ mod document;
 mod error;
 pub mod fields;
 mod flow;
+mod link;
 mod model;
 mod path;
 pub mod pcapng;
@@ -30,10 +31,8 @@ pub use flow::{
     Bulk, Datagrams, Flow, FlowKind, FtpGet, HttpGet, Media, Opening, Over, Ports, Requests, Socket, Stale, Talk,
     Transfer,
 };
-pub use model::{
-    Cable, Channel, Circuit, Direction, Docsis, DocsisChannel, Implementation, Link, LinkKind, Node, NodeKind, Proxy,
-    Tcp, TunnelDrops,
-};
+pub use link::{Cable, Channel, Direction, Docsis, DocsisChannel, Link, LinkKind, Plain};
+pub use model::{Circuit, Implementation, Node, NodeKind, Proxy, Tcp, TunnelDrops};
 
 /// A network and a workload, every name resolved and every value checked.
 ///
@@ -70,15 +69,12 @@ impl Scenario {
 
     /// The shortest delay of all links that have one, one way; zero without any.
     pub fn shortest_delay(&self) -> Duration {
-        let of = |link: &Link| match &link.kind {
-            LinkKind::Plain { there, back } => vec![there.delay, back.delay],
-            LinkKind::Cable(cable) => vec![cable.delay],
-            LinkKind::Docsis(modem) => match &modem.channel {
-                DocsisChannel::Own(channel) => vec![channel.propagation],
-                DocsisChannel::Of(_) => Vec::new(),
-            },
-        };
-        self.links.iter().flat_map(of).filter(|&delay| delay > Duration::ZERO).min().unwrap_or_default()
+        self.links
+            .iter()
+            .flat_map(|link| link.kind.delays())
+            .filter(|&delay| delay > Duration::ZERO)
+            .min()
+            .unwrap_or_default()
     }
 
     /// Reads and checks TOML text, every point of its sweep included; messages call it `name`.

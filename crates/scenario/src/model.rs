@@ -2,13 +2,8 @@
 
 use std::sync::Arc;
 
-use headend_engine::cable::docsis;
 use headend_engine::circuit::carried::Method;
 use headend_engine::circuit::in_band::Losses;
-use headend_engine::link::headers::HeaderCompression;
-use headend_engine::link::loss::LossModel;
-use headend_engine::link::queue::Discipline;
-use headend_engine::link::service::RateModel;
 use headend_engine::relay::RelayModel;
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Duration;
@@ -59,98 +54,6 @@ pub struct Tcp {
     pub name: String,
     /// That personality with the `tcp` fields beside it applied.
     pub personality: Arc<Personality>,
-}
-
-/// Two directions of transmission between two nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// Its name in the file.
-    pub name: String,
-    /// Indices into [`Scenario::nodes`](super::Scenario::nodes), as the file gives them.
-    pub between: [usize; 2],
-    /// Routes lead over it only from the first node to the second.
-    pub one_way: bool,
-    /// What carries the packets.
-    pub kind: LinkKind,
-}
-
-/// What carries the packets of a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LinkKind {
-    /// A wire.
-    Plain {
-        /// From the first node of `between` to the second.
-        there: Direction,
-        /// From the second node to the first.
-        back: Direction,
-    },
-    /// The papers' cable path; the headend is the first node of `between`, the subscriber the second.
-    Cable(Cable),
-    /// A modem on a DOCSIS channel; the headend is the first node of `between`, the subscriber the second.
-    Docsis(Box<Docsis>),
-}
-
-/// A modem and the channel that it is on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Docsis {
-    /// The channel.
-    pub channel: DocsisChannel,
-    /// The modem.
-    pub modem: docsis::Modem,
-}
-
-/// Whose channel a modem is on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DocsisChannel {
-    /// One that this link brings.
-    Own(docsis::Channel),
-    /// That of the link with this index, which has one of its own.
-    Of(usize),
-}
-
-/// One direction of a plain link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Direction {
-    /// How fast packets are served.
-    pub rate: RateModel,
-    /// Each packet's service takes longer by a random time, uniform in `0..=processing`.
-    pub processing: Duration,
-    /// Propagation, one way.
-    pub delay: Duration,
-    /// Where packets wait; the one in service is not counted.
-    pub queue: Discipline,
-    /// What the medium destroys.
-    pub loss: LossModel,
-    /// What headers of control TCPs become on it.
-    pub header_compression: HeaderCompression,
-    /// How many copies follow each of them on it.
-    pub header_copies: u32,
-}
-
-/// Two channels of a cable network, a modem with a buffer, and an Ethernet behind it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cable {
-    /// Headend to modem.
-    pub down: Channel,
-    /// Modem to headend.
-    pub up: Channel,
-    /// Propagation over the cable, one way, the same in each direction.
-    pub delay: Duration,
-    /// The modem's buffer towards the Ethernet; the packet in transmission is counted.
-    pub modem_buffer: Capacity,
-    /// The rate of the Ethernet between modem and subscriber.
-    pub lan: Rate,
-}
-
-/// One channel of a cable network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Channel {
-    /// How fast packets are served.
-    pub rate: Rate,
-    /// Where packets wait before the channel; the one in service is not counted.
-    pub queue: Capacity,
-    /// What the medium destroys.
-    pub loss: LossModel,
 }
 
 /// A circuit of TCP decoupling between two routers.

@@ -1,7 +1,6 @@
 //! From what is written to what is meant: a document becomes a scenario, or a list of all its mistakes.
 
 mod circuit;
-mod docsis;
 mod flows;
 mod links;
 mod medium;
@@ -16,11 +15,13 @@ use super::document::Document;
 use super::error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
 use super::fields::{self, FLOWS_MAX};
 use super::flow::Flow;
-use super::model::{Link, NodeKind};
+use super::link::{self, Link};
+use super::model::NodeKind;
 use super::recording::Recordings;
 use super::tcp::Draft;
 use super::{Scenario, Sweep};
 pub(crate) use circuit::copies_of_headers;
+pub(crate) use medium::{compression, copies, discipline, loss, rate};
 use nodes::{local_link, personalities};
 pub(crate) use section::{Section, default_setting};
 
@@ -88,7 +89,7 @@ impl Reader<'_> {
         let link_sections = root.named("links");
         let mut links: Vec<Link> =
             link_sections.iter().map(|(name, section)| self.link(name, section, &names)).collect();
-        docsis::find_channels(&mut links, &link_sections);
+        link::find_channels(&mut links, &link_sections);
         self.check_links(&links, &nodes);
         for (number, (node, (_, section))) in nodes.iter_mut().zip(&sections).enumerate() {
             if let NodeKind::Proxy(proxy) = &mut node.kind {

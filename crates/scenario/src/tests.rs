@@ -68,7 +68,7 @@ fn personality(node: &Node) -> &headend_engine::tcp::personality::Personality {
 
 fn there(link: &Link) -> &Direction {
     match &link.kind {
-        LinkKind::Plain { there, .. } => there,
+        LinkKind::Plain(plain) => &plain.there,
         LinkKind::Cable(_) | LinkKind::Docsis(_) => panic!("{} is a cable", link.name),
     }
 }
@@ -127,7 +127,8 @@ fn fields_that_are_left_out_have_their_documented_values() {
         header_compression: HeaderCompression::None,
         header_copies: 0,
     };
-    assert_eq!(scenario.links[0].kind, LinkKind::Plain { there: expected.clone(), back: expected });
+    let plain = Plain { there: expected.clone(), back: expected, one_way: false };
+    assert_eq!(scenario.links[0].kind, LinkKind::Plain(plain));
 }
 
 #[test]
@@ -138,7 +139,7 @@ fn the_other_direction_differs_only_in_what_back_says() {
         ("links.wire.header_compression", "twice"),
         ("links.wire.back.rate", "3Mbit/s"),
     ]);
-    let LinkKind::Plain { there, back } = &scenario.links[0].kind else { panic!("a plain link") };
+    let LinkKind::Plain(Plain { there, back, .. }) = &scenario.links[0].kind else { panic!("a plain link") };
     assert_eq!(there.header_compression, HeaderCompression::Twice);
     assert_eq!(*back, Direction { rate: RateModel::constant(Rate::mbit(3)), ..there.clone() });
     assert_eq!(there.queue, Discipline::drop_tail(Capacity::Packets(100)));
@@ -150,7 +151,7 @@ fn a_rate_and_a_loss_may_change_at_known_times() {
         ("links.wire.rate", r#"[["0s", "10Mbit/s"], ["1500ms", "2Mbit/s"]]"#),
         ("links.wire.back.loss", r#"[["0s", 0], ["1s", "3%"], ["2s", 1e-3]]"#),
     ]);
-    let LinkKind::Plain { there, back } = &scenario.links[0].kind else { panic!("a plain link") };
+    let LinkKind::Plain(Plain { there, back, .. }) = &scenario.links[0].kind else { panic!("a plain link") };
     let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
     let rates = [(at(0), Rate::mbit(10)), (at(1_500), Rate::mbit(2))];
     assert_eq!(
@@ -179,7 +180,7 @@ fn a_recording_is_read_from_beside_the_scenario() {
     std::fs::write(&path, text).expect("a scenario");
     let document = Document::load(&path).expect("TOML");
     let scenario = document.scenario().unwrap_or_else(|error| panic!("{error}"));
-    let LinkKind::Plain { there, .. } = &scenario.links[0].kind else { panic!("a plain link") };
+    let LinkKind::Plain(Plain { there, .. }) = &scenario.links[0].kind else { panic!("a plain link") };
     assert_eq!(
         there.rate,
         RateModel::Trace(service::opportunities::Parameters { times: [1, 4, 4, 6].map(Duration::from_millis).into() })

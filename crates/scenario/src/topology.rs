@@ -11,7 +11,8 @@ use headend_engine::node::Port;
 use headend_engine::time::Time;
 
 use super::Scenario;
-use super::model::{DocsisChannel, Link, LinkKind, Node, NodeKind};
+use super::link::Link;
+use super::model::{Node, NodeKind};
 
 /// The first port number of a node's connections. A host has its streams of datagrams and frames below.
 pub const FIRST_PORT: u16 = 1024;
@@ -51,8 +52,8 @@ impl Topology {
         for (number, link) in links.iter().enumerate() {
             let [a, b] = link.between;
             if a.max(b) < nodes.len() {
-                ways[a].push(Way { to: b, link: number, leads: true, returns: !link.one_way });
-                ways[b].push(Way { to: a, link: number, leads: !link.one_way, returns: true });
+                ways[a].push(Way { to: b, link: number, leads: true, returns: !link.kind.is_one_way() });
+                ways[b].push(Way { to: a, link: number, leads: !link.kind.is_one_way(), returns: true });
             }
         }
         let passes_on: Vec<bool> = nodes.iter().map(|node| !matches!(node.kind, NodeKind::Host { .. })).collect();
@@ -187,15 +188,7 @@ fn find(parents: &mut [usize], mut index: usize) -> usize {
 
 /// How many nodes the graph of such a network has: its own, and what carries the packets of its links.
 pub fn graph_nodes(nodes: &[Node], links: &[Link]) -> usize {
-    let carriers = |link: &Link| match &link.kind {
-        LinkKind::Plain { .. } => 2,
-        LinkKind::Cable(_) => 1,
-        LinkKind::Docsis(docsis) => match docsis.channel {
-            DocsisChannel::Own(_) => 1,
-            DocsisChannel::Of(_) => 0,
-        },
-    };
-    nodes.len() + links.iter().map(carriers).sum::<usize>()
+    nodes.len() + links.iter().map(|link| link.kind.graph_nodes()).sum::<usize>()
 }
 
 /// The time before which a run of such a network must end.

@@ -21,7 +21,7 @@ use crate::edge::Edge;
 use crate::router::Router;
 use headend_scenario::results::LinkRow;
 use headend_scenario::topology::{self, Topology};
-use headend_scenario::{DocsisChannel, LinkKind, NodeKind, Scenario};
+use headend_scenario::{DocsisChannel, LinkKind, NodeKind, Plain, Scenario};
 
 /// Links and routers, wired, and in each host's place an `H` and in each proxy's a `P`; or, if there is [`Nobody`], a port
 /// that faces outside in a host's place and a router in a proxy's.
@@ -280,7 +280,7 @@ fn wire<H: Node, P: Node>(
             format!("{from}->{to}")
         });
         let ways = match &link.kind {
-            LinkKind::Plain { there, back } => {
+            LinkKind::Plain(Plain { there, back, .. }) => {
                 let directions = [(there, a, b, "there", there_name), (back, b, a, "back", back_name)];
                 let ways = directions.map(|(direction, from, to, name, direction_name)| {
                     let [loss, queue] = ["loss", "queue"].map(|part| format!("links/{}/{name}/{part}", link.name));

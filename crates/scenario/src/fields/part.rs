@@ -20,6 +20,28 @@ pub(crate) fn of_family(tag: Field, parts: &'static [Description]) -> Vec<Field>
     fields
 }
 
+/// The fields of several kinds of one thing, given by their names, each field once, with the kinds that have it.
+///
+/// # Panics
+/// If kinds share a field and do not agree on it.
+pub(crate) fn of_kinds(things: &str, kinds: &[(&'static str, &'static [Field])]) -> Vec<Field> {
+    let mut all: Vec<Field> = Vec::new();
+    for field in kinds.iter().flat_map(|(_, fields)| *fields) {
+        if all.iter().any(|known| known.name == field.name) {
+            continue;
+        }
+        let having = kinds.iter().filter_map(|(kind, fields)| {
+            let own = fields.iter().find(|own| own.name == field.name)?;
+            assert!(own.is_the_same_as(field), "`{}` is the same in all kinds of {things} that have it", field.name);
+            Some(*kind)
+        });
+        let having: Vec<&'static str> = having.collect();
+        let only: &'static [&'static str] = if having.len() == kinds.len() { &[] } else { having.leak() };
+        all.push(Field { only, ..*field });
+    }
+    all
+}
+
 /// The field of this name, of all parts that have it.
 fn shared(name: &'static str, parts: &'static [Description]) -> Field {
     let of = |part: &'static Description| part.fields.iter().find(|field| field.name == name);

@@ -2,58 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use super::medium::{compression, copies, discipline, loss, rate};
-use super::{Names, Reader, Section, docsis};
+use super::{Names, Reader, Section};
 use crate::document::{Data, Value};
 use crate::error::Problem;
-use crate::fields::{self, Kind};
-use crate::model::{Cable, Channel, Direction, Link, LinkKind, Node};
-use crate::recording::Recordings;
+use crate::fields::Kind;
+use crate::link::{self, Link, LinkKind};
+use crate::model::Node;
 
 impl Reader<'_> {
     pub(super) fn link(&self, name: &str, section: &Section<'_>, names: &Names<'_>) -> Link {
-        let between = self.between(section, names);
-        let delay = section.setting("delay").span();
-        let kind = match section.tag.as_deref() {
-            Some("docsis") => docsis::link(section, delay),
-            Some("cable") => LinkKind::Cable(Cable {
-                down: channel(&section.table_under("down", &fields::CHANNEL), self.recordings),
-                up: channel(&section.table_under("up", &fields::CHANNEL), self.recordings),
-                delay,
-                modem_buffer: section.setting("modem_buffer").capacity(),
-                lan: section.setting("lan").rate(),
-            }),
-            Some("plain") | None => {
-                let there = Direction {
-                    rate: rate(section, self.recordings),
-                    processing: section.setting("processing").span(),
-                    delay,
-                    queue: discipline(section, self.recordings),
-                    loss: loss(section, self.recordings),
-                    header_compression: compression(section.setting("header_compression")),
-                    header_copies: copies(section.setting("header_copies")),
-                };
-                let differs = section.table_under("back", &fields::BACK);
-                let given = |field| differs.has(field).then(|| differs.setting(field));
-                let back = Direction {
-                    rate: if differs.has("rate") { rate(&differs, self.recordings) } else { there.rate.clone() },
-                    processing: given("processing").map_or(there.processing, |s| s.span()),
-                    delay: given("delay").map_or(there.delay, |s| s.span()),
-                    queue: if differs.has("queue") {
-                        discipline(&differs, self.recordings)
-                    } else {
-                        there.queue.clone()
-                    },
-                    loss: if differs.has("loss") { loss(&differs, self.recordings) } else { there.loss.clone() },
-                    header_compression: given("header_compression").map_or(there.header_compression, compression),
-                    header_copies: given("header_copies").map_or(there.header_copies, copies),
-                };
-                LinkKind::Plain { there, back }
-            }
-            Some(other) => unreachable!("{other} is a kind of links that is not read"),
-        };
-        let one_way = matches!(kind, LinkKind::Plain { .. }) && section.setting("one_way").flag();
-        Link { name: name.to_owned(), between, one_way, kind }
+        // A tag that is none was reported, and what is read instead is never used.
+        let kind = section.tag.as_deref().unwrap_or(LinkKind::NAMES[0]);
+        let table = link::Table { section, recordings: self.recordings };
+        Link {
+            name: name.to_owned(),
+            between: self.between(section, names),
+            kind: LinkKind::read(kind, &table).expect("a tag is one of the kinds"),
+        }
     }
 
     fn between(&self, section: &Section<'_>, names: &Names<'_>) -> [usize; 2] {
@@ -102,9 +67,4 @@ impl Reader<'_> {
             self.root.wrong(&format!("links.{}.between", link.name), place, Problem::Contradiction(text));
         }
     }
-}
-
-fn channel(section: &Section<'_>, recordings: &Recordings) -> Channel {
-    let (rate, queue) = (section.setting("rate").rate(), section.setting("queue").capacity());
-    Channel { rate, queue, loss: loss(section, recordings) }
 }

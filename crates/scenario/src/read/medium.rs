@@ -16,7 +16,7 @@ use crate::recording::Recordings;
 use crate::setting::Setting;
 
 /// The field `rate` of a link or direction.
-pub(super) fn rate(section: &Section<'_>, recordings: &Recordings) -> RateModel {
+pub(crate) fn rate(section: &Section<'_>, recordings: &Recordings) -> RateModel {
     let given = Given::new(section, "rate", &fields::RATE);
     let read = given.map_or_else(
         || {
@@ -38,7 +38,7 @@ pub(super) fn rate(section: &Section<'_>, recordings: &Recordings) -> RateModel 
 }
 
 /// The field `loss` of a link, direction or channel.
-pub(super) fn loss(section: &Section<'_>, recordings: &Recordings) -> LossModel {
+pub(crate) fn loss(section: &Section<'_>, recordings: &Recordings) -> LossModel {
     let read = match Given::new(section, "loss", &fields::LOSS) {
         Some(Given::Plain(chance)) => Some(LossModel::bernoulli(chance.chance())),
         Some(Given::Steps(steps)) => {
@@ -52,7 +52,7 @@ pub(super) fn loss(section: &Section<'_>, recordings: &Recordings) -> LossModel 
 }
 
 /// The field `queue` of a link or direction.
-pub(super) fn discipline(section: &Section<'_>, recordings: &Recordings) -> Discipline {
+pub(crate) fn discipline(section: &Section<'_>, recordings: &Recordings) -> Discipline {
     let read = match Given::new(section, "queue", &fields::QUEUE) {
         Some(Given::Plain(limit)) => Some(Discipline::drop_tail(limit.capacity())),
         Some(Given::Steps(_)) => unreachable!("no queue changes at known times"),
@@ -147,11 +147,11 @@ fn steps(
 }
 
 /// The field `header_compression` of a link or direction.
-pub(super) fn compression(chosen: Setting) -> HeaderCompression {
+pub(crate) fn compression(chosen: Setting) -> HeaderCompression {
     chosen.choice(HeaderCompression::ALL)
 }
 
 /// How many copies something has.
-pub(super) fn copies(given: Setting) -> u32 {
+pub(crate) fn copies(given: Setting) -> u32 {
     u32::try_from(given.count()).expect("the field's range fits 32 bits")
 }

@@ -98,7 +98,7 @@ impl Check<'_> {
     fn one_way_links(&self) -> String {
         const LISTED_MAX: usize = 3;
         let mut names =
-            self.scenario.links.iter().filter(|link| link.one_way).map(|link| format!("links.{}", link.name));
+            self.scenario.links.iter().filter(|link| link.kind.is_one_way()).map(|link| format!("links.{}", link.name));
         let listed: Vec<String> = names.by_ref().take(LISTED_MAX).collect();
         let more = if names.next().is_some() { ", ..." } else { "" };
         let are = if listed.len() == 1 { "is" } else { "are" };

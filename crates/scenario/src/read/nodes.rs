@@ -9,7 +9,8 @@ use headend_engine::tcp::personality::Personality;
 use super::{Reader, Section};
 use crate::error::Problem;
 use crate::fields::{self, NodeTag};
-use crate::model::{Link, Node, NodeKind, Proxy, Tcp};
+use crate::link::Link;
+use crate::model::{Node, NodeKind, Proxy, Tcp};
 use crate::tcp::{self, Draft};
 
 impl Reader<'_> {

@@ -77,6 +77,11 @@ impl<'a> Section<'a> {
         tags.iter().find(|(known, _)| *known == name).expect("a tag was checked against its choices").1
     }
 
+    /// The number of mistakes found so far in the whole document.
+    pub(crate) fn mistakes(&self) -> usize {
+        self.log.count()
+    }
+
     /// True if the field is written.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.table.get(name).is_some()

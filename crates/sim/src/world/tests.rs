@@ -27,7 +27,7 @@ use headend_scenario::results::trace::Traces;
 use headend_scenario::topology;
 use headend_scenario::{
     Bulk, Channel, Direction, Flow, FlowKind, FtpGet, HttpGet, Link as LinkSpec, LinkKind, Node as NodeSpec, NodeKind,
-    Opening, Scenario, Sweep, Talk, Transfer,
+    Opening, Plain, Scenario, Sweep, Talk, Transfer,
 };
 
 /// The paper's sender and receiver as ns has them: headers not counted, 6 packets of 1460 B as "8 KB".
@@ -57,7 +57,7 @@ fn direction(rate: Rate, delay_ms: u64, loss: LossModel) -> Direction {
 }
 
 fn link(name: &str, between: [usize; 2], there: Direction, back: Direction) -> LinkSpec {
-    LinkSpec { name: name.into(), between, one_way: false, kind: LinkKind::Plain { there, back } }
+    LinkSpec { name: name.into(), between, kind: LinkKind::Plain(Plain { there, back, one_way: false }) }
 }
 
 fn wire(name: &str, between: [usize; 2]) -> LinkSpec {
@@ -147,7 +147,7 @@ fn the_cable_is_the_path_of_its_four_links() {
         modem_buffer: Capacity::Unlimited,
         lan: Rate::mbit(10),
     });
-    cable.links = vec![LinkSpec { name: "cable".into(), between: [0, 1], one_way: false, kind }];
+    cable.links = vec![LinkSpec { name: "cable".into(), between: [0, 1], kind }];
     cable.flows[0].to = 1;
     let (outcome, _) = run(&cable, 0, false);
     assert_eq!(outcome.flows[0], of_links);

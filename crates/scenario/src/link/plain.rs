@@ -1,0 +1,148 @@
+//! Plain links: a queue, a rate, losses and a delay in each direction.
+
+use headend_engine::link::headers::HeaderCompression;
+use headend_engine::link::loss::LossModel;
+use headend_engine::link::queue::Discipline;
+use headend_engine::link::service::RateModel;
+use headend_engine::part::names;
+use headend_engine::time::Duration;
+
+use super::{DELAY, Kind, LOSS_MODEL, SPAN, Table};
+use crate::fields::Absent::{Follows, Is, Required};
+use crate::fields::{self, Field, QUEUE, RATE, Shape, field};
+use crate::read::{compression, copies, discipline, loss, rate};
+
+/// A wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plain {
+    /// From the first node of `between` to the second.
+    pub there: Direction,
+    /// From the second node to the first.
+    pub back: Direction,
+    /// Routes lead over it only from the first node to the second.
+    pub one_way: bool,
+}
+
+/// One direction of a plain link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Direction {
+    /// The rate at which packets are served.
+    pub rate: RateModel,
+    /// Each packet's service takes longer by a random time, uniform in `0..=processing`.
+    pub processing: Duration,
+    /// Propagation, one way.
+    pub delay: Duration,
+    /// The queue in which packets wait; the one in service is not counted.
+    pub queue: Discipline,
+    /// The losses on the medium.
+    pub loss: LossModel,
+    /// The compression of headers of control TCPs on the medium.
+    pub header_compression: HeaderCompression,
+    /// The number of copies that follow each of them on the medium.
+    pub header_copies: u32,
+}
+
+impl Kind for Plain {
+    const NAME: &'static str = "plain";
+    const DOC: &'static str = "A plain link is a queue, a rate, losses and a delay in each direction.";
+    const FIELDS: &'static [Field] = FIELDS;
+
+    fn read(Table { section, recordings }: &Table<'_, '_>) -> Plain {
+        let delay = section.setting("delay").span();
+        let there = Direction {
+            rate: rate(section, recordings),
+            processing: section.setting("processing").span(),
+            delay,
+            queue: discipline(section, recordings),
+            loss: loss(section, recordings),
+            header_compression: compression(section.setting("header_compression")),
+            header_copies: copies(section.setting("header_copies")),
+        };
+        let differs = section.table_under("back", &BACK);
+        let given = |field| differs.has(field).then(|| differs.setting(field));
+        let back = Direction {
+            rate: if differs.has("rate") { rate(&differs, recordings) } else { there.rate.clone() },
+            processing: given("processing").map_or(there.processing, |s| s.span()),
+            delay: given("delay").map_or(there.delay, |s| s.span()),
+            queue: if differs.has("queue") { discipline(&differs, recordings) } else { there.queue.clone() },
+            loss: if differs.has("loss") { loss(&differs, recordings) } else { there.loss.clone() },
+            header_compression: given("header_compression").map_or(there.header_compression, compression),
+            header_copies: given("header_copies").map_or(there.header_copies, copies),
+        };
+        Plain { there, back, one_way: section.setting("one_way").flag() }
+    }
+
+    fn delays(&self) -> Vec<Duration> {
+        vec![self.there.delay, self.back.delay]
+    }
+
+    fn graph_nodes(&self) -> usize {
+        2
+    }
+
+    fn is_one_way(&self) -> bool {
+        self.one_way
+    }
+}
+
+const RATE_MODEL: fields::Kind = fields::Kind::Part(&RATE);
+const DISCIPLINE: fields::Kind = fields::Kind::Part(&QUEUE);
+const COPIES: fields::Kind = fields::Kind::Count { min: 0, max: 8 };
+const COMPRESSION: fields::Kind = fields::Kind::Choice(|| names(HeaderCompression::ALL));
+
+const FIELDS: &[Field] = &[
+    field("rate", RATE_MODEL, Required, "How fast packets are served, from the first node to the second."),
+    field(
+        "processing",
+        SPAN,
+        Is("0s"),
+        "Each packet's service takes longer by a random time, uniform from zero to this: what a processor takes for it.",
+    ),
+    DELAY,
+    field(
+        "queue",
+        DISCIPLINE,
+        Is("unlimited"),
+        "How much may wait for service; the packet in service is not counted. What does not fit is dropped, and with a \
+         table also some of what would.",
+    ),
+    field("loss", LOSS_MODEL, Is("0%"), "Packets lost on the medium, after service."),
+    field(
+        "header_compression",
+        COMPRESSION,
+        Is("none"),
+        "What headers of control TCPs become on the medium. `vj`: what changed since the one before (RFC 1144); what follows a \
+         lost one is lost as well, until one is sent again. `twice`: the far end guesses what the lost one was (section 4.9).",
+    ),
+    field(
+        "header_copies",
+        COPIES,
+        Is("0"),
+        "How many copies of each header of a control TCP follow it on the medium, where it is lost only if all of them are \
+         (section 4.9). Unlike the `copies` of a circuit, these hide no drop: the queue has one of each.",
+    ),
+    field(
+        "one_way",
+        fields::Kind::Flag,
+        Is("false"),
+        "Routes lead over it only from the first node to the second, as on a ring whose packets all go round one way.",
+    ),
+    field("back", fields::Kind::Table(&BACK), Is("{}"), "What differs from the second node to the first."),
+];
+
+/// The other direction of a plain link.
+pub static BACK: Shape = Shape { name: "direction", tag: None, fields: || BACK_FIELDS };
+const BACK_FIELDS: &[Field] = &[
+    field("rate", RATE_MODEL, Follows("the link's `rate`"), "How fast packets are served."),
+    field("processing", SPAN, Follows("the link's `processing`"), "The longest that a processor takes for a packet."),
+    field("delay", SPAN, Follows("the link's `delay`"), "Propagation."),
+    field("queue", DISCIPLINE, Follows("the link's `queue`"), "How much may wait for service."),
+    field("loss", LOSS_MODEL, Follows("the link's `loss`"), "Packets lost on the medium, after service."),
+    field(
+        "header_compression",
+        COMPRESSION,
+        Follows("the link's `header_compression`"),
+        "What headers of control TCPs become on the medium.",
+    ),
+    field("header_copies", COPIES, Follows("the link's `header_copies`"), "Copies of headers on the medium."),
+];
