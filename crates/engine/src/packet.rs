@@ -53,7 +53,7 @@ pub enum Class {
 pub enum Body {
     /// A TCP segment of the engine's own.
     Tcp(Segment),
-    /// Something the engine only carries.
+    /// A content that the engine only carries.
     Opaque,
 }
 

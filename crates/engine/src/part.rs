@@ -109,7 +109,7 @@ pub enum Absent {
     Required,
     /// A default value, written as in the file (text without its quotes).
     Is(&'static str),
-    /// Something else's value, in words.
+    /// The value of something else, named in words.
     Follows(&'static str),
 }
 
@@ -122,27 +122,27 @@ pub enum Kind {
     Flag,
     /// A whole number from `min` to `max`.
     Count {
-        /// Smallest.
+        /// The smallest valid number.
         min: u64,
-        /// Largest.
+        /// The largest valid number.
         max: u64,
     },
     /// A whole number from `min` to `max`, or a word.
     CountOr {
-        /// Smallest.
+        /// The smallest valid number.
         min: u64,
-        /// Largest.
+        /// The largest valid number.
         max: u64,
-        /// The word.
+        /// The word that may stand in its place.
         word: &'static str,
     },
     /// A rate within [`RATE_BPS`].
     Rate,
     /// A size of `min` to `max` bytes.
     Size {
-        /// Smallest, in bytes.
+        /// The smallest valid value, in bytes.
         min: u64,
-        /// Largest, in bytes.
+        /// The largest valid value, in bytes.
         max: u64,
     },
     /// A size of 1 to [`SIZE_BYTES_MAX`] bytes, or a word.

@@ -22,7 +22,7 @@ pub fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
 impl Time {
     /// The instant the run began.
     pub const ZERO: Time = Time(0);
-    /// Later than any event.
+    /// A time later than any event.
     pub const MAX: Time = Time(u64::MAX);
 
     /// The instant `nanos` nanoseconds after the run began.
@@ -48,7 +48,7 @@ impl Time {
 }
 
 impl Duration {
-    /// No time at all.
+    /// The span of no time at all.
     pub const ZERO: Duration = Duration(0);
     /// The longest span.
     pub const MAX: Duration = Duration(u64::MAX);

@@ -70,7 +70,7 @@ impl Rate {
 impl Bytes {
     /// No bytes.
     pub const ZERO: Bytes = Bytes(0);
-    /// More than any buffer.
+    /// A number of bytes larger than any buffer.
     pub const MAX: Bytes = Bytes(u64::MAX);
 
     /// `n` bytes.
@@ -90,9 +90,9 @@ impl Bytes {
 }
 
 impl Chance {
-    /// Never.
+    /// The chance of what never happens.
     pub const NEVER: Chance = Chance(0);
-    /// Always.
+    /// The chance of what always happens.
     pub const ALWAYS: Chance = Chance(u64::MAX);
 
     /// The chance `n / 2^64`.

@@ -245,7 +245,7 @@ impl Bbr {
         }
     }
 
-    /// BBRCheckFullPipe.
+    /// Finds out whether the path is full (BBRCheckFullPipe).
     fn update_full(&mut self, sample: &RateSample) {
         if self.is_full || !self.round_started || sample.is_app_limited {
             return;
@@ -259,7 +259,7 @@ impl Bbr {
         self.is_full = self.full_rounds >= FULL_ROUNDS;
     }
 
-    /// BBRCheckDrain.
+    /// Begins Drain once the path is full, and ends it (BBRCheckDrain).
     fn update_drain(&mut self, sample: &RateSample) {
         if self.mode == Mode::Startup && self.is_full {
             self.mode = Mode::Drain;
@@ -313,7 +313,7 @@ impl Bbr {
         self.cwnd_before = if is_whole { self.cwnd } else { self.cwnd_before.max(self.cwnd) };
     }
 
-    /// BBRSetCwnd.
+    /// Sets the window (BBRSetCwnd).
     fn update_window(&mut self, sample: &RateSample) {
         if sample.acked > Bytes::ZERO {
             self.rest += sample.acked.get();

@@ -150,7 +150,7 @@ impl SlowStart {
         self.over
     }
 
-    /// RFC 9406 s4.2.
+    /// Judges an acknowledgement by HyStart++ (RFC 9406 s4.2): true once slow start is over.
     fn plus_plus(&mut self, ack: &Ack, rtt: Option<Duration>) -> bool {
         let before = self.round.rtt_min;
         if self.turn(ack) {

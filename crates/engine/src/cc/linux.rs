@@ -18,7 +18,7 @@ use crate::units::Bytes;
 pub(super) struct Window {
     mss: u64,
     pub(super) cwnd: u64,
-    /// `u64::MAX` until the first congestion.
+    /// The window below which slow start goes on; `u64::MAX` until the first congestion.
     pub(super) ssthresh: u64,
     /// Segments acknowledged and not yet turned into growth.
     credit: u64,

@@ -127,12 +127,12 @@ pub enum Cause {
     Idle,
 }
 
-/// The window must shrink.
+/// An event upon which the window must shrink.
 #[derive(Clone, Copy, Debug)]
 pub struct Congestion {
     /// The time when it was noticed.
     pub now: Time,
-    /// The reason.
+    /// The reason why the window must shrink.
     pub cause: Cause,
     /// Bytes in flight then (RFC 5681 FlightSize).
     pub in_flight: Bytes,

@@ -94,7 +94,7 @@ pub struct Vegas {
     parameters: Parameters,
     mss: u64,
     cwnd: u64,
-    /// `u64::MAX` until slow start has ended.
+    /// The window below which slow start goes on; `u64::MAX` until slow start has ended.
     ssthresh: u64,
     /// Bytes acknowledged beyond whole segments.
     rest: u64,

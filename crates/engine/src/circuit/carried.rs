@@ -95,7 +95,7 @@ pub struct Manifest {
 #[derive(Debug)]
 struct Entry {
     end: u64,
-    /// `None` once it has gone on.
+    /// The user's packet; `None` once it has gone on.
     packet: Option<Packet>,
     /// The time at which the packet's last byte left for the first time.
     left: Time,
@@ -133,7 +133,7 @@ impl Manifest {
 pub struct Counters {
     /// Users' packets put into the stream.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of users' packets put into the stream.
     pub bytes: u64,
 }
 

@@ -120,7 +120,7 @@ impl Fair {
         !dropped
     }
 
-    /// K as it is now.
+    /// The present K.
     pub fn exempt(&self) -> u64 {
         self.exempt
     }

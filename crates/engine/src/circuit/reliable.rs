@@ -65,9 +65,9 @@ pub struct Circuit {
 /// The way in which the connections of an end begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// They connect.
+    /// The connections connect to the other end.
     Connect,
-    /// They wait for the other end, which connects.
+    /// The connections wait for the other end, which connects.
     Listen,
 }
 

@@ -16,11 +16,11 @@ use crate::units::{Bytes, Rate};
 pub struct Counters {
     /// Users' packets sent under control.
     pub controlled: u64,
-    /// Their bytes.
+    /// Bytes of users' packets sent under control.
     pub controlled_bytes: u64,
     /// Users' packets sent at the guaranteed rate.
     pub guaranteed: u64,
-    /// Their bytes.
+    /// Bytes of users' packets sent at the guaranteed rate.
     pub guaranteed_bytes: u64,
     /// Header packets, those sent again included and copies not.
     pub headers: u64,
@@ -64,7 +64,7 @@ struct Control {
     permitted: bool,
     /// The stream that is never sent has been written.
     opened: bool,
-    /// Something arrived for the connection, or a timer of its receiving half may have expired.
+    /// True if something arrived for the connection, or a timer of its receiving half may have expired.
     answers: bool,
     /// The time at which the connection has to be looked at though there is nothing to send.
     answer_at: Option<Time>,

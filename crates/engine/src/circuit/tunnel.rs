@@ -50,9 +50,9 @@ pub struct Class {
 /// The rule by which the next class to send is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// The first that has packets.
+    /// The first class that has packets sends.
     Priority,
-    /// All in turn, each for its weight in bytes: deficit round robin (Shreedhar and Varghese 1995), with debts.
+    /// All classes send in turn, each for its weight in bytes: deficit round robin (Shreedhar and Varghese 1995), with debts.
     RoundRobin,
 }
 
@@ -274,7 +274,7 @@ impl Tunnel {
         self.lanes.iter().any(|lane| matches!(lane.drops, LaneDrops::Fair(_)))
     }
 
-    /// K of a class that is fair to flows: so many packets of a flow pass after one was dropped (thesis s3.6).
+    /// K of a class that is fair to flows: packets of a flow that pass after one was dropped (thesis s3.6).
     pub fn exempt_packets(&self, class: usize) -> Option<u64> {
         match &self.lanes[class].drops {
             LaneDrops::Fair(fair) => Some(fair.exempt()),

@@ -51,7 +51,7 @@ impl Waiting {
         self.packets.len() as u64
     }
 
-    /// Their bytes.
+    /// Bytes of the packets that wait.
     pub fn bytes(&self) -> Bytes {
         self.packets.iter().map(|(_, packet)| packet.len()).sum()
     }

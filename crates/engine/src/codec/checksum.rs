@@ -12,7 +12,7 @@ use super::{CodecError, HeaderKind, u16_at};
 pub struct Checksum {
     /// The sum of 16-bit words, carries not folded in.
     sum: u64,
-    /// Half a word was added last.
+    /// True if half a word was added last.
     odd: bool,
 }
 

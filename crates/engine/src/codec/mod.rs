@@ -88,13 +88,13 @@ pub enum CodecError {
 pub enum HeaderKind {
     /// A header of IP whose version is not known.
     Ip,
-    /// RFC 791.
+    /// An IPv4 header (RFC 791).
     Ipv4,
-    /// RFC 8200.
+    /// An IPv6 header (RFC 8200).
     Ipv6,
-    /// RFC 9293.
+    /// A TCP header (RFC 9293).
     Tcp,
-    /// RFC 768.
+    /// A UDP header (RFC 768).
     Udp,
 }
 

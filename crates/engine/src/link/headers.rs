@@ -19,7 +19,7 @@ pub enum HeaderCompression {
 }
 
 impl HeaderCompression {
-    /// Each with its name in scenario files.
+    /// The ways, each with its name in scenario files.
     pub const ALL: &'static [(&'static str, HeaderCompression)] =
         &[("none", HeaderCompression::None), ("vj", HeaderCompression::Vj), ("twice", HeaderCompression::Twice)];
 }

@@ -64,7 +64,7 @@ pub(crate) struct Sender {
     paced: bool,
     release: Time,
     held: Option<Time>,
-    /// Each write is a segment.
+    /// Ends of the application's writes, if each is to be a segment.
     records: Option<Box<Records>>,
 }
 

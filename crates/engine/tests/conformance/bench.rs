@@ -183,7 +183,7 @@ impl Bench {
         Bench::server_of(personality, syn())
     }
 
-    /// All that leaves now.
+    /// Segments that leave now.
     pub(crate) fn poll(&mut self) -> Vec<String> {
         let mut left = Vec::new();
         while let Output::Send(segment) = self.tcp.poll(self.now) {
@@ -194,31 +194,31 @@ impl Bench {
         left
     }
 
-    /// All that leaves now, in answer to a segment.
+    /// Segments that leave now, in answer to one.
     pub(crate) fn hear(&mut self, segment: Segment) -> Vec<String> {
         self.tcp.receive(self.now, &segment);
         self.poll()
     }
 
-    /// All that leaves now, after the application has written `len` bytes.
+    /// Segments that leave now, after the application has written `len` bytes.
     pub(crate) fn write(&mut self, len: u64) -> Vec<String> {
         self.tcp.write(Bytes::new(len));
         self.poll()
     }
 
-    /// All that leaves now, after the application has read `len` bytes.
+    /// Segments that leave now, after the application has read `len` bytes.
     pub(crate) fn read(&mut self, len: u64) -> Vec<String> {
         self.tcp.read(Bytes::new(len));
         self.poll()
     }
 
-    /// All that leaves now, after the application has closed.
+    /// Segments that leave now, after the application has closed.
     pub(crate) fn close(&mut self) -> Vec<String> {
         self.tcp.close();
         self.poll()
     }
 
-    /// All that leaves until `limit`, each with its time.
+    /// Segments that leave until `limit`, each with its time.
     pub(crate) fn until(&mut self, limit: Time) -> Vec<String> {
         let mut left = Vec::new();
         loop {

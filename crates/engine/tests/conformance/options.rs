@@ -7,7 +7,7 @@ use headend_engine::units::Bytes;
 
 use crate::bench::{Bench, Edit, ack, data, fin, ms, plain, rst, syn, syn_ack};
 
-/// Everything on.
+/// A personality with window scaling, timestamps and SACK.
 fn modern() -> Personality {
     Personality { window_scaling: true, timestamps: true, sack: true, receive_buffer: Bytes::new(200_000), ..plain() }
 }

@@ -49,11 +49,11 @@ pub struct Channel {
 /// The ways in which modems come to transmit upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// They ask, any of them at any request opportunity: requests collide.
+    /// Modems ask, any of them at any request opportunity: requests collide.
     Contention,
-    /// They ask, each at request opportunities of its own, in turn.
+    /// Modems ask, each at request opportunities of its own, in turn.
     Polled,
-    /// They need not ask: what comes is sent as soon as the channel is free. No such modem exists; it shows what asking
+    /// Modems need not ask: what comes is sent as soon as the channel is free. No such modem exists; it shows what asking
     /// costs.
     Free,
 }

@@ -18,7 +18,7 @@ pub(super) struct Contention {
     regions: VecDeque<Region>,
     /// Opportunities described so far: the number of the next.
     described: u64,
-    /// Mini-slots of one.
+    /// Mini-slots that an opportunity takes.
     slots: u64,
     contenders: BTreeSet<(u64, u32)>,
 }
@@ -66,7 +66,7 @@ impl Contention {
         self.slot_of(opportunity).map(|slot| slot + self.slots)
     }
 
-    /// Somebody waits for an opportunity that no MAP has described yet.
+    /// True if a modem waits for an opportunity that no MAP has described yet.
     pub(super) fn waits_for_map(&self) -> bool {
         self.contenders.first().is_some_and(|&(opportunity, _)| opportunity >= self.described)
     }

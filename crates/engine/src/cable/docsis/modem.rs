@@ -27,7 +27,7 @@ pub(super) enum RequestState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ask {
     pub(super) packets: usize,
-    /// MAC bytes of them all.
+    /// MAC bytes of all packets asked for.
     pub(super) bytes: u64,
     /// Ethernet bytes: what rates are counted in.
     pub(super) rated: u64,

@@ -22,7 +22,7 @@ pub struct UpstreamCounters {
     pub heard: u64,
     /// Opportunities in which several asked, and none was heard.
     pub collisions: u64,
-    /// Requests lost in them.
+    /// Requests lost in collisions.
     pub collided: u64,
     /// Requests that a burst carried.
     pub piggybacked: u64,

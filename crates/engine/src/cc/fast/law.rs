@@ -13,7 +13,7 @@ const CWND_MAX: u64 = 1 << 22;
 /// The things that an acknowledgement of new data says.
 #[derive(Clone, Copy, Debug)]
 pub struct Heard {
-    /// The time when it came.
+    /// The time at which the acknowledgement came.
     pub now_us: u64,
     /// The round trip that it measured, if it did.
     pub rtt_us: Option<u64>,

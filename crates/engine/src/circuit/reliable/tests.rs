@@ -143,7 +143,7 @@ impl Net {
         wake
     }
 
-    /// Never more is spent than was earned, but for the VMSS that the next header is for, and a packet.
+    /// Checks that never more is spent than was earned, but for the VMSS that the next header is for, and a packet.
     fn check_credit(&self, at: usize) {
         let Some(sends) = self.sides[at].socket.gate().sends() else { return };
         let (counters, controls) = (sends.counters(), sends.connections().count() as u64);

@@ -9,7 +9,7 @@ use crate::units::{Bytes, Chance};
 /// The chance of losing a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// The chance.
+    /// The chance that a packet is lost.
     pub chance: Chance,
 }
 

@@ -9,7 +9,7 @@ use crate::units::Bytes;
 /// The packets to lose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Their numbers, counted from 1 as they pass.
+    /// Numbers of the packets to lose, counted from 1 as they pass.
     pub packets: Vec<u64>,
 }
 
@@ -40,7 +40,7 @@ impl Parameters {
 /// The packets with these numbers are lost, counted from 1 as they pass: for exact sequences.
 #[derive(Debug)]
 pub struct List {
-    /// Ascending.
+    /// Numbers of the packets to lose, ascending.
     numbers: Vec<u64>,
     passed: u64,
 }

@@ -94,9 +94,10 @@ pub(super) fn bytes_max(values: &Values) -> Result<Bytes, Mistake> {
 /// The quantity that decides whether a header packet is dropped before the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Early {
-    /// The number of header packets waiting: none beyond HP_Th of equation (1), which is this (s2.2.7.1).
+    /// The number of header packets waiting, at most this many: HP_Th of equation (1) (s2.2.7.1).
     Headers(u64),
-    /// All bytes waiting: from this many on. For circuits whose VMSS nobody knows (s2.3.1, the last alternative).
+    /// The bytes waiting in all, on average: headers are dropped by chance from this many on. For circuits whose VMSS nobody
+    /// knows (s2.3.1, the last alternative).
     Occupancy(Bytes),
 }
 

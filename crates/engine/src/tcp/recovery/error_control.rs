@@ -19,7 +19,7 @@ pub(crate) struct ErrorControl {
     judged: u64,
     /// Duplicates since the first segment became the first, or was sent again.
     duplicates: u64,
-    /// F2's X.
+    /// X of F2: the duplicates that mean that what was sent again was lost again.
     patience: u64,
     /// The timer expired then, when everything below this position had been sent.
     expired: Option<(u64, Time)>,

@@ -95,7 +95,7 @@ impl Rack {
         }
     }
 
-    /// RFC 8985 s6.2 step 4.
+    /// The reordering window (RFC 8985 s6.2 step 4).
     fn window(&self, flight: &Flight, certain: bool) -> Duration {
         if !self.reordering_seen && certain {
             return Duration::ZERO;
@@ -242,7 +242,7 @@ impl RackTlp {
         found
     }
 
-    /// RFC 8985 s7.2.
+    /// Sets the time of the next tail-loss probe (RFC 8985 s7.2).
     fn schedule_probe(&mut self, flight: &Flight, now: Time) {
         let board = &self.common.board;
         let (Some(first), Some(last)) = (board.first(), board.last()) else {
