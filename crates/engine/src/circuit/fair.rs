@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_is_silent_during_its_time_out_is_spared_when_it_comes_back() {
+    fn a_flow_silent_during_its_time_out_is_spared_when_it_comes_back() {
         let mut fair = fair();
         assert!(!fair.admits(Time::ZERO, &packet(1), 100, true));
         let later = Time::ZERO + Duration::from_secs(30);

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_is_the_rate_times_the_time_within_a_packet_at_every_moment() {
+    fn the_bytes_sent_are_the_rate_times_the_time_within_a_packet_always() {
         for (rate, len) in
             [(Rate::kbit(3_200), 1_500), (Rate::bit(1), 40), (Rate::mbit(1_000), 1_500), (Rate::kbit(1), 9)]
         {

@@ -74,7 +74,7 @@ mod tests {
     };
 
     #[test]
-    fn the_thesis_experiment_needs_what_equation_2_says_and_not_what_its_text_rounded_to() {
+    fn the_thesis_experiment_needs_what_equation_2_says_before_rounding() {
         let buffer = TT1C.buffer();
         assert_eq!(buffer.headers, 64);
         assert_eq!(buffer.required(), Bytes::new(222_656), "the thesis prints 222,348, with 1500/52 rounded to 28.8");

@@ -212,7 +212,7 @@ fn a_lost_header_is_sent_again_with_new_data_and_no_data_twice() {
 }
 
 #[test]
-fn a_circuit_of_control_tcps_never_has_more_in_the_network_than_their_windows() {
+fn a_circuit_never_has_more_in_the_network_than_its_control_tcps_windows() {
     let base = Personality { initial_window_segments: Some(2), ..Personality::newreno() };
     let mut path = Path::new(3, 1_500, None, Room::Packets(1_000_000), &base);
     let burst: Vec<_> = (0..100).map(|id| (Time::ZERO, packet(id, 1_500))).collect();
@@ -223,7 +223,7 @@ fn a_circuit_of_control_tcps_never_has_more_in_the_network_than_their_windows() 
 }
 
 #[test]
-fn the_guaranteed_rate_is_held_however_many_headers_are_lost_and_has_no_headers() {
+fn the_guaranteed_rate_holds_without_headers_however_many_are_lost() {
     let mut path = path(1_500, Some(Rate::kbit(800)));
     path.losses = VecDeque::from(vec![true; 100_000]);
     let greedy: Vec<_> = (0..2_000).map(|id| (Time::ZERO, packet(id, 1_000))).collect();
@@ -254,7 +254,7 @@ fn acknowledgements_of_the_reverse_circuit_count_as_data() {
 }
 
 #[test]
-fn a_header_is_headers_and_nothing_else_and_its_tcp_counts_a_vmss_of_data() {
+fn a_header_packet_has_no_payload_and_its_tcp_counts_a_vmss_of_data() {
     let personality =
         control_personality(&Personality { timestamps: true, ..Personality::bsd_reno_1996() }, Bytes::new(3_000));
     let mut path =
@@ -288,7 +288,7 @@ fn control_tcps_that_open_by_themselves_begin_when_they_are_open() {
 }
 
 #[test]
-fn data_that_trickle_do_not_wear_out_the_timer_of_a_header_that_waits_for_them() {
+fn trickling_data_do_not_wear_out_the_timer_of_the_header_held_for_them() {
     let mut path = path(6_000, None);
     path.losses = VecDeque::from(vec![true]);
     // A packet every minute, 120 of them for a header: the first header is lost.
@@ -309,7 +309,7 @@ fn a_control_tcp_that_is_never_answered_ends_and_its_circuit_says_so() {
 }
 
 #[test]
-fn a_trunk_that_shrinks_works_k_out_of_the_window_that_it_had_and_the_flows_that_are_active() {
+fn a_shrinking_trunk_works_k_out_of_its_old_window_and_its_active_flows() {
     const FLOWS: u64 = 3;
     let fair = Fair::new(1_000, 2_000, Duration::from_millis(500), Rng::named(1, "trunk"));
     let class = Class { room: Room::Packets(100_000), drops: Drops::Fair(fair), weight: 1 };
@@ -338,7 +338,7 @@ fn a_trunk_that_shrinks_works_k_out_of_the_window_that_it_had_and_the_flows_that
 }
 
 #[test]
-fn a_time_out_that_is_noticed_only_with_the_next_header_works_k_out_as_well() {
+fn a_time_out_noticed_only_with_the_next_header_works_k_out_as_well() {
     let fair = Fair::new(1_000, 2_000, Duration::from_secs(90), Rng::named(1, "trunk"));
     let class = Class { room: Room::Packets(100_000), drops: Drops::Fair(fair), weight: 1 };
     let base = Personality { idle_restart: false, ..Personality::newreno() };
@@ -370,7 +370,7 @@ fn controllers() -> [Algorithm; 5] {
 
 proptest! {
     #[test]
-    fn users_packets_leave_in_order_and_as_they_came_and_no_credit_is_spent_that_was_not_earned(
+    fn users_packets_leave_unchanged_in_order_and_on_earned_credit_only(
         arrivals in vec((0..400_u64, 40..=MAX_LEN), 0..300),
         // Not so many that a TCP gives up after fifteen in a row.
         losses in vec(prop::bool::weighted(0.25), 0..200),

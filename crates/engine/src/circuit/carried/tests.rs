@@ -112,7 +112,7 @@ fn stream(count: u64, len: u32) -> Vec<(Time, Packet)> {
 }
 
 #[test]
-fn what_follows_a_lost_segment_waits_in_a_byte_stream_and_goes_on_at_once_if_it_is_encapsulated() {
+fn a_loss_holds_back_what_follows_in_a_byte_stream_but_not_encapsulated() {
     let [stream_came, encapsulated_came] = BOTH.map(|method| {
         let mut trunk = trunk(method, (0..400).map(|n| n == 100).collect(), &Personality::newreno());
         trunk.run(&stream(200, 1_000));
@@ -130,7 +130,7 @@ fn what_follows_a_lost_segment_waits_in_a_byte_stream_and_goes_on_at_once_if_it_
 }
 
 #[test]
-fn an_encapsulated_packet_has_a_header_of_its_own_and_a_stream_has_two_bytes_for_each() {
+fn encapsulation_adds_a_header_to_each_packet_and_a_stream_two_bytes() {
     for (method, len, users) in [(Method::Encapsulation, 200, 100), (Method::Encapsulation, 1_500, 100)] {
         let mut trunk = trunk(method, Vec::new(), &Personality::newreno());
         trunk.run(&stream(users, len));

@@ -237,7 +237,7 @@ fn lost_data_do_not_slow_the_circuit_down_and_a_lost_header_does() {
 }
 
 #[test]
-fn a_header_with_a_copy_is_lost_if_both_are_and_its_copy_means_nothing_to_the_tcp() {
+fn a_copied_header_is_lost_only_if_both_are_and_the_tcp_ignores_the_copy() {
     let twice = Circuit { copies: 1, ..circuit(1, 1_500) };
     let [mut copied, mut plain] =
         [&twice, &circuit(1, 1_500)].map(|circuit| Net::new(&host(), circuit, [3_000_000, 0]));
@@ -273,7 +273,7 @@ fn departures(net: &Net, start: u64) -> Vec<u64> {
 }
 
 #[test]
-fn a_segment_that_is_lost_again_is_sent_again_after_a_window_of_duplicates_and_before_the_timer() {
+fn a_segment_lost_again_is_sent_again_on_duplicates_before_the_timer() {
     // F2. The 200th segment is lost three times over.
     let mut net = Net::new(&host(), &circuit(1, 1_500), [3_000_000, 0]);
     net.fate = |start, times| start == 200 * 1_448 && times <= 3;
@@ -288,7 +288,7 @@ fn a_segment_that_is_lost_again_is_sent_again_after_a_window_of_duplicates_and_b
 }
 
 #[test]
-fn the_last_segment_is_sent_again_every_hundred_milliseconds_without_back_off() {
+fn the_last_segment_is_sent_again_every_100_ms_without_back_off() {
     // F3: a clock of 50 ms, and a timer of two ticks.
     let mut net = Net::new(&host(), &circuit(1, 1_500), [14_480, 0]);
     net.fate = |start, times| start == 9 * 1_448 && times <= 6;
@@ -303,7 +303,7 @@ fn the_last_segment_is_sent_again_every_hundred_milliseconds_without_back_off() 
 }
 
 #[test]
-fn when_all_that_is_under_way_is_lost_it_is_sent_again_in_one_go_and_not_a_segment_for_each_timeout() {
+fn a_whole_window_that_is_lost_is_sent_again_in_few_timeouts() {
     let bytes = 200 * 1_448;
     let mut net = Net::new(&host(), &circuit(1, 1_500), [bytes, 0]);
     let mut now = Time::ZERO;
@@ -345,7 +345,7 @@ fn nothing_can_be_written_where_no_circuit_begins() {
 }
 
 #[test]
-fn bytes_go_both_ways_and_acknowledgements_are_charged_to_the_circuit_in_their_direction() {
+fn bytes_go_both_ways_and_each_circuit_pays_for_acknowledgements_its_way() {
     let mut net = Net::new(&host(), &circuit(2, 1_500), [200_000, 150_000]);
     net.run(Time::ZERO, at_ms(60_000));
     assert_eq!(net.sides.each_ref().map(|side| side.read), [150_000, 200_000]);
@@ -367,7 +367,7 @@ fn a_peer_that_is_gone_is_given_up_on() {
 
 proptest! {
     #[test]
-    fn bytes_arrive_once_and_in_order_and_credit_is_never_overspent_whatever_is_lost(
+    fn bytes_arrive_once_in_order_on_earned_credit_whatever_is_lost(
         sizes in (1_u64..200_000, 0_u64..60_000),
         controls in 1_usize..4,
         vmss in prop::sample::select(vec![536_u64, 1_500, 4_500, 9_000]),

@@ -37,7 +37,7 @@ fn an_urgent_class_is_always_served_first() {
 }
 
 #[test]
-fn classes_that_take_turns_share_bytes_by_weight_whatever_the_packets_lengths() {
+fn classes_in_turn_share_bytes_by_weight_whatever_the_packets_lengths() {
     let mut tunnel = Tunnel::new(vec![class(10_000, 3), class(10_000, 1)], Schedule::RoundRobin);
     for id in 0..5_000 {
         tunnel.push(Time::ZERO, 0, packet(id, 200));
@@ -69,7 +69,7 @@ fn a_class_that_was_silent_does_not_catch_up() {
 }
 
 #[test]
-fn a_waiting_packet_can_be_withdrawn_or_replaced_and_one_that_left_cannot() {
+fn a_packet_can_be_withdrawn_or_replaced_while_it_waits_and_not_after() {
     let mut tunnel = Tunnel::drop_tail(Room::Packets(10));
     let tickets: Vec<Ticket> = (0..4).map(|id| tunnel.push(Time::ZERO, 0, packet(id, 1_000)).unwrap()).collect();
     assert_eq!(tunnel.pop(Time::ZERO).unwrap().id, 0);

@@ -73,7 +73,7 @@ fn what_is_withdrawn_does_not_leave_and_the_rest_closes_up() {
 }
 
 #[test]
-fn the_newest_frame_leaves_in_the_place_of_the_one_it_replaces_whatever_their_sizes() {
+fn a_new_frame_leaves_in_the_place_of_the_one_replaced_whatever_its_size() {
     for (lens, expected) in [
         (&[900_u32][..], vec![0, 9_000, 2_000]),
         (&[900, 1_500], vec![0, 9_000, 9_001, 2_000]),
@@ -107,7 +107,7 @@ fn a_frame_that_does_not_fit_in_the_place_of_another_changes_nothing() {
 }
 
 #[test]
-fn what_is_left_of_a_frame_can_be_taken_back_and_the_socket_says_that_it_was_cut() {
+fn the_rest_of_a_frame_can_be_taken_back_and_the_frame_counts_as_cut() {
     let mut path = path(1, None, Room::Packets(50));
     send(&mut path.sender, Time::ZERO, 0, &[1_500; 60]).unwrap_err();
     send(&mut path.sender, Time::ZERO, 1, &[1_500; 40]).unwrap();
@@ -173,7 +173,7 @@ fn act() -> impl Strategy<Value = Act> {
 
 proptest! {
     #[test]
-    fn any_use_keeps_order_and_credit_and_no_packet_leaves_that_was_replaced_or_taken_back(
+    fn any_use_keeps_order_and_credit_and_no_packet_leaves_once_withdrawn(
         acts in vec((0..400_u64, act()), 0..150),
         losses in vec(prop::bool::weighted(0.25), 0..200),
         controls in 1..4_usize,
