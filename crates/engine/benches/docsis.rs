@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     if worst < OFF_MAX && slowest < CPU_SECONDS_MAX { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Prints a row; how far simulation and theory are apart.
+/// Prints a row and returns how far simulation and theory are apart in it.
 fn row(what: &str, found: Rates, theory: Rates) -> f64 {
     let off = found.off(&theory).into_iter().fold(0.0, f64::max);
     println!(

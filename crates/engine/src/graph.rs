@@ -13,7 +13,7 @@ use crate::wakes::Wakes;
 #[derive(Debug)]
 pub struct Graph<N> {
     nodes: Vec<N>,
-    /// `wires[node][port]`.
+    /// The wire of each node's port: `wires[node][port]`.
     wires: Vec<Vec<Wire>>,
     wakes: Wakes,
     /// Nodes to be polled before time goes on, in the order in which they were touched; `polled` of them have been.

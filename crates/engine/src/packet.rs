@@ -21,7 +21,7 @@ pub struct Endpoint {
 /// A packet on its way. Whoever owns bytes finds them again by `id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Unique among the packets of its source node; the ticket for bytes that somebody else holds.
+    /// The packet's number, unique among the packets of its source node; the ticket for bytes that somebody else holds.
     pub id: u64,
     /// The end that it came from.
     pub src: Endpoint,

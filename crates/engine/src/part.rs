@@ -63,7 +63,7 @@ use std::sync::Arc;
 use crate::time::Duration;
 use crate::units::{Bytes, Capacity, Chance, Rate};
 
-/// Slowest and fastest link, in bit/s.
+/// The rates that a link may have, from the slowest to the fastest, in bit/s.
 pub const RATE_BPS: std::ops::RangeInclusive<u64> = 1..=1_000_000_000_000;
 /// Largest transfer, queue or buffer: a petabyte.
 pub const SIZE_BYTES_MAX: u64 = 1_000_000_000_000_000;
@@ -149,9 +149,9 @@ pub enum Kind {
     SizeOr(&'static str),
     /// A span of time of `min` to `max` nanoseconds.
     Span {
-        /// Shortest, in nanoseconds.
+        /// The shortest valid span, in nanoseconds.
         min: u64,
-        /// Longest, in nanoseconds.
+        /// The longest valid span, in nanoseconds.
         max: u64,
     },
     /// A probability.

@@ -42,7 +42,7 @@ const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 const WINDOW_MIN: u64 = 4;
 /// The round trip that the pace assumes before one has been measured: a millisecond (BBRInitPacingRate).
 const RTT_UNKNOWN: Duration = Duration::from_millis(1);
-/// Bursts of two segments from this rate on (BBRSetSendQuantum).
+/// The rate from which on bursts have two segments (BBRSetSendQuantum).
 const BURST_RATE: u64 = 1_200_000;
 
 /// The state of the draft's machine.
@@ -62,11 +62,11 @@ enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Repair {
     Not,
-    /// Noticed just now: by duplicates, or by the timer.
+    /// The loss was noticed just now: by duplicates, or by the timer.
     Noticed {
         by_timer: bool,
     },
-    /// Under way until all before this place is acknowledged.
+    /// The repair is under way until all before this place is acknowledged.
     Until(u64),
 }
 

@@ -110,7 +110,7 @@ impl Fast {
     }
 }
 
-/// Whole microseconds, the kernel's unit for round trips.
+/// The time in whole microseconds, the kernel's unit for round trips.
 fn micros(now: Time) -> u64 {
     now.as_nanos() / 1_000
 }

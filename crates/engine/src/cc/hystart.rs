@@ -55,7 +55,7 @@ pub(crate) struct SlowStart {
     last: Option<Duration>,
     /// The least round trip when conservative slow start began, and its rounds so far.
     conservative: Option<(Duration, u32)>,
-    /// Acknowledged and not yet turned into growth, in conservative slow start.
+    /// The part of what was acknowledged that has not turned into growth yet, in conservative slow start.
     rest: u64,
 }
 

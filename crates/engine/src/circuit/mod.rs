@@ -56,7 +56,7 @@ pub enum Output {
 const ENDLESS: Bytes = Bytes::new(1 << 62);
 /// The largest window that RFC 7323 can offer: the payload is never there, so the buffer for it costs nothing.
 const WINDOW_MAX: Bytes = Bytes::new(65_535 << 14);
-/// Timestamps take this much off a segment's payload (RFC 7323 s3).
+/// Bytes that timestamps take off a segment's payload (RFC 7323 s3).
 const TIMESTAMPS: Bytes = Bytes::new(12);
 
 /// The TCP of a circuit's ends: `base` with segments of `vmss` bytes of data, and buffers that hold nothing back.

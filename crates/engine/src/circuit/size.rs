@@ -53,7 +53,8 @@ impl Trunks {
 }
 
 impl Buffer {
-    /// Required_BS. A few per cent more are wise: a header that was dropped had its data sent before it.
+    /// The buffer that is needed in all, Required_BS. A few per cent more are wise: a header that was dropped had its data sent
+    /// before it.
     pub fn required(&self) -> Bytes {
         self.header_bytes + self.controlled + self.guaranteed
     }

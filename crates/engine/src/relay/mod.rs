@@ -46,11 +46,11 @@ pub struct View {
 pub enum Condition {
     /// The connection is not established yet.
     Opening,
-    /// Established; one of its directions may be closed.
+    /// The connection is established; one of its directions may be closed.
     Open,
-    /// Closed by both ends.
+    /// The connection was closed by both ends.
     Over,
-    /// Reset, refused or timed out.
+    /// The connection was reset, refused or timed out.
     Failed,
 }
 

@@ -43,7 +43,7 @@ pub struct DelayedAck {
     /// The number of first segments that are acknowledged one by one, at once, and again after a pause of an RTO
     /// (Linux: 17).
     pub quick_segments: u32,
-    /// Longest delay.
+    /// The longest delay, but where `timeout_max` allows more.
     pub timeout: Duration,
     /// The longest delay where segments arrive further apart than half of `timeout`: it grows with their distance, but not
     /// beyond a round trip (Linux: 200 ms). If this is no more than `timeout`, the delay is fixed.

@@ -3,7 +3,7 @@
 use super::personality::RtoPolicy;
 use crate::time::{Duration, Time};
 
-/// Estimator and back-off; integers throughout, as in 4.4BSD and Linux.
+/// The estimator of round trips and the back-off; integers throughout, as in 4.4BSD and Linux.
 #[derive(Clone, Debug)]
 pub(crate) struct Rto {
     policy: RtoPolicy,

@@ -14,11 +14,11 @@ pub(crate) struct Sent {
     pub(crate) end: u64,
     /// The time at which it was last sent.
     pub(crate) at: Time,
-    /// Sent more than once.
+    /// True if it was sent more than once.
     pub(crate) retransmitted: bool,
-    /// Reported by a SACK block.
+    /// True if a SACK block reported it.
     pub(crate) sacked: bool,
-    /// Taken for lost and not sent again since.
+    /// True if it was taken for lost and not sent again since.
     pub(crate) lost: bool,
 }
 

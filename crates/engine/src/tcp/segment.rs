@@ -22,11 +22,11 @@ pub struct Segment {
 pub struct Flags {
     /// Synchronise sequence numbers.
     pub syn: bool,
-    /// `ack` is valid.
+    /// True if `ack` is valid.
     pub ack: bool,
     /// No more data from the sender.
     pub fin: bool,
-    /// Reset the connection.
+    /// True if the connection is to be reset.
     pub rst: bool,
     /// Push.
     pub psh: bool,

@@ -149,12 +149,12 @@ impl Bench {
         Bench { tcp, now: Time::ZERO, last: Segment::default() }
     }
 
-    /// Opened by us at 0; the SYN-ACK came after 100 ms.
+    /// A connection opened by us at 0; the SYN-ACK came after 100 ms.
     pub(crate) fn client(personality: &Personality) -> Bench {
         Bench::client_of(personality, syn_ack())
     }
 
-    /// Opened by us at 0; this SYN-ACK came after 100 ms.
+    /// A connection opened by us at 0; this SYN-ACK came after 100 ms.
     pub(crate) fn client_of(personality: &Personality, answer: Segment) -> Bench {
         let mut bench = Bench::connecting(personality);
         bench.poll();
@@ -164,7 +164,7 @@ impl Bench {
         bench
     }
 
-    /// Opened by the peer at 0 with this SYN; its ACK of our SYN-ACK came after 100 ms.
+    /// A connection opened by the peer at 0 with this SYN; its ACK of our SYN-ACK came after 100 ms.
     pub(crate) fn server_of(personality: &Personality, opening: Segment) -> Bench {
         let mut bench = Bench::listening(personality);
         bench.hear(opening);

@@ -42,7 +42,7 @@ pub use upstream::UpstreamCounters;
 #[derive(Debug)]
 pub struct Docsis {
     down: Vec<Downstream>,
-    /// Released by a token bucket at a time yet to come, by modem.
+    /// Packets that a token bucket releases at a time yet to come, by modem.
     releases: BinaryHeap<Reverse<(Time, u32)>>,
     channel: Channel,
     /// The time at which the downstream channel is done with what was released.

@@ -39,7 +39,7 @@ fn send(socket: &mut Socket, now: Time, number: u64, lens: &[u32]) -> Result<(),
     socket.send(now, frame(number, now), &packets(number, lens))
 }
 
-/// Everything that waits is asked for and sent.
+/// Sends everything that waits, and lists the packets that have left.
 fn drain(mut path: Path<Socket>) -> Vec<u64> {
     path.run_with(&[], at_ms(10_000), |_, _, _: &()| {});
     ids(&path)

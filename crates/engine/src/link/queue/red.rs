@@ -230,9 +230,9 @@ fn decayed(average: u64, weight_bits: u32, departures: u64) -> u64 {
 /// lengths (RFC 7141 s2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
-    /// Packets: a header of 52 bytes is as much as 1500 bytes of data.
+    /// The length in packets: a header of 52 bytes is as much as 1500 bytes of data.
     Packets,
-    /// Bytes: how long the queue takes to leave (RFC 7141 s2.1).
+    /// The length in bytes: how long the queue takes to leave (RFC 7141 s2.1).
     Bytes,
 }
 

@@ -92,7 +92,7 @@ impl Opportunities {
         }
     }
 
-    /// Passes those that were before `start`.
+    /// Skips the opportunities that were before `start`.
     fn skip_to(&mut self, start: Time) {
         if self.time() >= start {
             return;

@@ -91,7 +91,7 @@ impl DupAcks {
         self.resend = true;
     }
 
-    /// Back to the first segment and to slow start.
+    /// Goes back to the first segment and to slow start.
     pub(crate) fn on_timeout(&mut self, flight: &mut Flight, now: Time) {
         let repeated = self.timeouts_of == Some(flight.una);
         self.timeouts_of = Some(flight.una);

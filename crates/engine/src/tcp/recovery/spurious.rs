@@ -1,5 +1,6 @@
-//! Was the last reduction of the window a mistake? F-RTO asks after a timeout (RFC 5682 s3, its enhanced form for SACK);
-//! timestamps (RFC 3522) and D-SACK (RFC 3708) tell of retransmissions whose originals arrived. RFC 4015 says what to do.
+//! Judges whether the last reduction of the window was a mistake. F-RTO asks after a timeout (RFC 5682 s3, its enhanced form
+//! for SACK); timestamps (RFC 3522) and D-SACK (RFC 3708) tell of retransmissions whose originals arrived. RFC 4015 says what
+//! to do.
 
 use super::Acknowledgement;
 use crate::tcp::flight::Flight;
