@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 create_exception!(headend, ScenarioError, PyValueError, "A scenario, or what was asked to change in it, is wrong.");
 create_exception!(headend, SimulationError, PyRuntimeError, "A scenario could not be simulated.");
 
-/// What the package `headend` is built on; its typed face is `python/headend/_native.pyi`.
+/// The compiled core of the package `headend`; its types for Python are in `python/headend/_native.pyi`.
 #[pymodule]
 mod _native {
     use super::*;

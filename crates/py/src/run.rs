@@ -15,10 +15,10 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::columns;
 use crate::{ScenarioError, SimulationError};
 
-/// How often at most the interpreter's lock is taken to look for signals and tell of progress.
+/// The shortest time between two takings of the interpreter's lock, to look for signals and tell of progress.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What a sweep yields. Each table can be taken once: its memory goes to the caller.
+/// The tables that a sweep yields. Each table can be taken once: its memory goes to the caller.
 #[pyclass(module = "headend._native")]
 pub(crate) struct Results {
     #[pyo3(get)]
@@ -67,7 +67,7 @@ impl Results {
         taken(py, &mut self.series)
     }
 
-    /// What happened to each packet; None unless it was traced.
+    /// A row for everything that happened to a packet; None unless it was traced.
     fn packets<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         taken(py, &mut self.packets)
     }

@@ -1,8 +1,8 @@
 //! How large may a socket buffer be before a modem's buffer overflows in slow start? (Tuning paper, section 5.2.)
 //!
-//! A window of B packets arrives at the modem back to back at the rate `down`, and leaves it at the rate `lan`. The modem
-//! sends only once the first packet has arrived whole; while the other B - 1 arrive, in (B - 1) P / down, it sends
-//! (B - 1) lan / down packets. So (B - 1)(1 - lan / down) packets accumulate, beside the first.
+//! A window of B packets arrives at the modem back to back at the rate `down`, and leaves it at the rate `lan`. The
+//! modem sends only once the first packet has arrived whole; while the other B - 1 arrive, in (B - 1) P / down, it
+//! sends (B - 1) lan / down packets. So (B - 1)(1 - lan / down) packets accumulate, beside the first.
 //!
 //! - Without any drop the buffer of C packets must hold them all: C >= (B - 1)(1 - lan / down) + 1.
 //! - One drop in a window is repaired without a time-out, which leaves C >= (B - 1)(1 - lan / down).
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_number_of_segments_satisfies_the_inequality_and_one_more_does_not() {
+    fn whole_segments_satisfy_the_inequality_and_one_more_does_not() {
         for packets in 1..40 {
             for (down, lan) in [(25, 10), (50, 49), (100, 1), (3, 2)] {
                 for connections in 1..5 {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_limits_the_window_behind_a_fast_ethernet_or_an_unlimited_buffer() {
+    fn a_fast_ethernet_or_an_unlimited_buffer_limits_no_window() {
         let fast = Question { lan: Rate::mbit(25), ..PAPER };
         let deep = Question { modem_buffer: Capacity::Unlimited, ..PAPER };
         for question in [fast, deep] {

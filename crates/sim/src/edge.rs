@@ -29,28 +29,28 @@ pub(crate) struct Edge {
     node: u16,
     routes: Routes,
     mouths: Vec<Mouth>,
-    /// By port number, from `FIRST_PORT`: which mouth, and which of its control TCPs.
+    /// A mouth, and one of its control TCPs, for each port from `FIRST_PORT`.
     ports: Vec<(usize, usize)>,
     /// Packets that leave before anything else: fragments, and users' packets that a circuit has brought here.
     ready: VecDeque<(Port, Packet)>,
     next_id: u64,
 }
 
-/// Whose packets a circuit carries.
+/// The packets that a circuit carries.
 #[derive(Debug)]
 pub(crate) enum Carries {
-    /// Those for these nodes, by number.
+    /// Packets for any of these nodes: true at a node's number if it is one of them.
     For(Vec<bool>),
-    /// Those from one of these to the other.
+    /// Packets from the first to the second of any of these pairs.
     Flows(BTreeSet<(Endpoint, Endpoint)>),
 }
 
-/// Which class of the tunnel queue a packet waits in.
+/// The class of the tunnel queue in which each packet waits.
 #[derive(Debug)]
 pub(crate) struct Classes {
-    /// Those from one of these to the other wait in this class,
+    /// The class for packets from the first of these to the second.
     pub(crate) listed: BTreeMap<(Endpoint, Endpoint), usize>,
-    /// and all others in this one.
+    /// The class for all others.
     pub(crate) last: usize,
 }
 
@@ -61,7 +61,7 @@ impl Classes {
     }
 }
 
-/// What enters a circuit, and where it waits.
+/// The packets that enter a circuit, and the classes in which they wait.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) carries: Carries,
@@ -77,30 +77,30 @@ struct Mouth {
     first_port: u16,
     out: Port,
     personality: Personality,
-    /// When to look again; `None` for no time.
+    /// The time to look again; `None` for no time.
     wake: Option<Time>,
     joint: Joint,
     /// Bytes that left here, control packets included.
     sent: Bytes,
 }
 
-/// What both ends of a circuit know, which on a wire is in the packets.
+/// Knowledge that both ends of a circuit share, which on a wire is in the packets.
 #[derive(Debug, Default)]
 pub(crate) struct Common {
-    /// How long packets take.
+    /// The times that packets take.
     pub(crate) journeys: Journeys,
-    /// What the segments of a trunk hold that carries users' packets inside.
+    /// The contents of a trunk's segments, if it carries users' packets inside them.
     pub(crate) manifest: Manifest,
-    /// Which of its packets are fragments.
+    /// Its packets that are fragments.
     pub(crate) pieces: Pieces,
-    /// What the datagrams of a circuit with in-band control hold.
+    /// The contents of datagrams, if the circuit has in-band control.
     pub(crate) datagrams: Datagrams,
 }
 
-/// How an end is joined to the other.
+/// The joint of a circuit's two ends, of which each holds a copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Joint {
-    /// Whether it is noted how long packets take.
+    /// True if the times that packets take are noted.
     pub(crate) delays: bool,
     /// The longest packet that the links between the two carry.
     pub(crate) mtu: u32,
@@ -112,28 +112,29 @@ impl Joint {
         Joint { delays, mtu, common: Arc::default() }
     }
 
-    /// What both ends know. Only one of them is at work at a time; a lock, because emulated networks run in threads.
+    /// Locks what both ends know. Only one of them is at work at a time; a lock, because emulated networks run in
+    /// threads.
     pub(crate) fn common(&self) -> MutexGuard<'_, Common> {
         self.common.lock().expect("an end that fails ends the run")
     }
 }
 
-/// What an end of a circuit does.
+/// One end of a circuit, by what it does.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// Decoupled: users' packets as they are, and headers behind them.
+    /// Sends users' packets as they are, and headers behind them: a decoupled circuit.
     Sends(Box<Sender>, Entry),
     Receives(Receiver),
-    /// In numbered datagrams.
+    /// Sends users' packets in numbered datagrams.
     Numbers(Box<in_band::Circuit>, Entry),
     Acknowledges(in_band::Receiver),
-    /// In segments of a connection.
+    /// Sends users' packets in segments of a connection.
     Packs(Box<carried::Sender>, Entry),
     Unpacks(Box<carried::Receiver>),
 }
 
 impl End {
-    /// What enters, if it is a sending end.
+    /// The packets that enter here, if it is a sending end.
     fn entry(&self) -> Option<&Entry> {
         match self {
             End::Sends(_, entry) | End::Numbers(_, entry) | End::Packs(_, entry) => Some(entry),
@@ -155,7 +156,7 @@ impl Edge {
         Edge { node, routes, mouths: Vec::new(), ports: Vec::new(), ready: VecDeque::new(), next_id: 0 }
     }
 
-    /// Where the next control TCP will be.
+    /// The address that the next control TCP will have.
     pub(crate) fn next_endpoint(&self) -> Endpoint {
         let port = usize::from(FIRST_PORT) + self.ports.len();
         Endpoint { node: self.node, port: u16::try_from(port).expect(PORTS) }
@@ -192,7 +193,7 @@ impl Edge {
         self.mouths.iter().position(carries).filter(|_| packet.class != Class::Header)
     }
 
-    /// A user's packet that comes here, or that a circuit has brought here, goes on: in the next circuit, or by its route.
+    /// Passes on a user's packet that came here, also by a circuit: into the next circuit, or by its route.
     fn forward(&mut self, now: Time, packet: Packet) {
         let Some(which) = self.carrier(&packet) else {
             let port = self.routes[usize::from(packet.dst.node)];
@@ -213,7 +214,7 @@ impl Edge {
         mouth.wake = Some(Time::ZERO);
     }
 
-    /// A segment of an end leaves, in a packet or in fragments of one.
+    /// Sends a segment of an end, in a packet or in fragments of one.
     fn wrap(&mut self, which: usize, control: usize, segment: Segment) {
         let mouth = &mut self.mouths[which];
         let src = Endpoint { node: self.node, port: mouth.first_port + control as u16 };
@@ -244,7 +245,7 @@ impl Edge {
         }
     }
 
-    /// A packet that the receiving end `which` sent is charged to the circuit back, if there is one.
+    /// Charges a packet that the receiving end `which` sent to the circuit back, if there is one.
     fn charge(&mut self, which: usize, len: Bytes) {
         let peer = self.mouths[which].peer.node;
         let back = self.mouths.iter_mut().filter(|mouth| mouth.peer.node == peer);

@@ -9,9 +9,9 @@ const BUCKET_BITS: u32 = BUCKETS.trailing_zeros();
 /// Counts durations in buckets of equal relative width (as HdrHistogram does), an octave's allocated when first hit.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    /// By the position of the highest bit, less `BUCKET_BITS`.
+    /// Octaves by the position of the highest bit, less `BUCKET_BITS`; counts of 0..BUCKETS ns, in the first, are
+    /// exact.
     octaves: Vec<Option<Box<[u32; BUCKETS]>>>,
-    /// Counts of 0..BUCKETS ns are exact, in the first octave.
     count: u64,
     min: Option<Duration>,
 }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_value_is_every_quantile_to_within_a_bucket_and_an_empty_histogram_has_none() {
+    fn a_single_value_is_every_quantile_and_an_empty_histogram_has_none() {
         let mut histogram = Histogram::default();
         assert_eq!((histogram.min(), histogram.quantile(50)), (None, None));
         histogram.record(Duration::from_nanos(u64::MAX));

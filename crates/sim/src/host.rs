@@ -28,14 +28,14 @@ pub(crate) use media::Stream as MediaStream;
 pub(crate) use media::{Answers, Carriage, Encoder, Ledger, Media, Role, Sink as MediaSink, Source as MediaSource};
 pub(crate) use stream::{Sink, Source, Stream};
 
-/// Whoever reads a scenario counts what needs a port.
+/// The invariant on which ports rely: the reader of a scenario counts what needs one.
 pub(crate) const PORTS: &str = "a scenario has no more connections and streams at a node than that has ports";
 
-/// Runs connections and their applications. In the order of use (`repr(C)`), as `End` is.
+/// Runs connections and their applications. Fields are in the order of use (`repr(C)`), as those of `End` are.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Host {
-    /// By port number, from `FIRST_PORT`.
+    /// Ends of flows by port number, from `FIRST_PORT`.
     ends: Vec<End>,
     /// The first of the alarms; `Time::MAX` if there is none.
     next_alarm: Time,
@@ -45,15 +45,15 @@ pub(crate) struct Host {
     node: u16,
     log: Option<Vec<Event>>,
     personality: Personality,
-    /// When to look at an end again; never later than the end wants, and often earlier, because most timers are put off
-    /// before they expire.
+    /// Times to look at an end again; never later than the end wants, and often earlier, because most timers are put
+    /// off before they expire.
     alarms: BinaryHeap<Reverse<(Time, u32)>>,
     /// Ends in the whole world that are still under way.
     live: Rc<Cell<usize>>,
     /// Streams of datagrams and frames by port number, and when the first of them acts; `Time::MAX` if none does.
     streams: Vec<Stream>,
     next_datagram: Time,
-    /// By port number, from the last one down: whose control TCP it is, and which of his.
+    /// The end that each control TCP belongs to and its number there, by port number from the last one down.
     controls: Vec<(u32, usize)>,
 }
 
@@ -77,7 +77,7 @@ impl Host {
         }
     }
 
-    /// Where the next stream to be added will be.
+    /// The address that the next stream to be added will have.
     pub(crate) fn next_stream(&self) -> Endpoint {
         assert!(self.streams.len() < usize::from(FIRST_PORT), "{PORTS}");
         Endpoint { node: self.node, port: self.streams.len() as u16 }
@@ -97,7 +97,7 @@ impl Host {
         self.streams.get(usize::from(at.port))
     }
 
-    /// What the stream sends whose turn it is; `None` if it has nothing to send after all.
+    /// Lets the stream send whose turn it is; `None` if it has nothing to send after all.
     #[cold]
     fn poll_stream(&mut self, now: Time) -> Option<Step> {
         let due = self.next_datagram;
@@ -126,7 +126,7 @@ impl Host {
         Some(Step::Send(out, packet))
     }
 
-    /// A packet for a stream arrived.
+    /// Gives a packet that arrived to its stream.
     #[cold]
     fn receive_for_stream(&mut self, now: Time, packet: &Packet) {
         match self.streams.get_mut(usize::from(packet.dst.port)) {
@@ -147,7 +147,7 @@ impl Host {
         &self.personality
     }
 
-    /// Where the next end to be added will be, with so many control TCPs.
+    /// The address that the next end to be added will have, if it brings this many control TCPs.
     pub(crate) fn next_endpoint(&self, controls: usize) -> Endpoint {
         let from_above = self.controls.len() + controls;
         let port = u16::try_from(usize::from(FIRST_PORT) + self.ends.len() + from_above).expect(PORTS);
@@ -171,12 +171,12 @@ impl Host {
         &self.ends[usize::from(at.port - FIRST_PORT)]
     }
 
-    /// What happened to packets here.
+    /// The record of what happened to packets here.
     pub(crate) fn log(&self) -> &[Event] {
         self.log.as_deref().unwrap_or_default()
     }
 
-    /// The first alarm rings: returns whose it is.
+    /// Takes out the first alarm, which rings, and returns the end that set it.
     fn ring(&mut self) -> usize {
         let Some(Reverse((alarm, index))) = self.alarms.pop() else { unreachable!("the first alarm is one of them") };
         self.next_alarm = self.alarms.peek().map_or(Time::MAX, |&Reverse((alarm, _))| alarm);
@@ -184,7 +184,7 @@ impl Host {
         index as usize
     }
 
-    /// The end at `index` waits until `wake`, or for a packet.
+    /// Lets the end at `index` wait until `wake`, or for a packet.
     #[inline]
     fn rest(&mut self, now: Time, index: usize, wake: Time) {
         let end = &mut self.ends[index];

@@ -23,8 +23,8 @@ use headend_scenario::results::LinkRow;
 use headend_scenario::topology::{self, Topology};
 use headend_scenario::{DocsisChannel, LinkKind, NodeKind, Plain, Scenario};
 
-/// Links and routers, wired, and in each host's place an `H` and in each proxy's a `P`; or, if there is [`Nobody`], a port
-/// that faces outside in a host's place and a router in a proxy's.
+/// Links and routers, wired, and in each host's place an `H` and in each proxy's a `P`; or, if there is [`Nobody`], a
+/// port that faces outside in a host's place and a router in a proxy's.
 ///
 /// A packet is routed by the number of its destination's node, whatever its body: node `n` is the n-th of the scenario.
 #[derive(Debug)]
@@ -34,16 +34,16 @@ pub struct Network<H = Nobody, P = Nobody> {
     pub(crate) nodes: Vec<String>,
     pub(crate) links: Vec<WiredLink>,
     pub(crate) topology: Topology,
-    /// By node: the port in the host's place.
+    /// The port in each host's place, by node; `None` where there is none.
     outside: Vec<Option<Port>>,
 }
 
-/// Nobody stands in a host's place, or in a proxy's.
+/// The type of hosts and proxies in a network that has none inside; it has no value.
 #[derive(Clone, Copy, Debug)]
 pub enum Nobody {}
 
-/// What a network is made of. A `match`, not a virtual call: this is the innermost loop. And with a tag of
-/// its own (`repr`), because one hidden in a field takes eight instructions to decode, three times a packet and hop.
+/// A piece of a network. Packets reach it by a `match`, not a virtual call: this is the innermost loop. And with a tag
+/// of its own (`repr`), because one hidden in a field takes eight instructions to decode, three times a packet and hop.
 #[derive(Debug)]
 #[repr(u8, align(64))]
 #[expect(
@@ -57,7 +57,7 @@ pub(crate) enum Piece<H, P> {
     Cable(Box<Cable>),
     /// A DOCSIS channel and its modems, both directions.
     Docsis(Box<Docsis>),
-    /// Who sends and receives.
+    /// Sends and receives.
     Host(H),
     /// Passes packets on.
     Router(Router),
@@ -71,18 +71,18 @@ pub(crate) enum Piece<H, P> {
 #[derive(Debug)]
 pub(crate) struct WiredLink {
     pub(crate) name: Arc<str>,
-    /// What carries it, direction by direction.
+    /// Its directions, in the order of the results.
     pub(crate) ways: Vec<WiredWay>,
 }
 
 /// One direction of a link and where it is in the graph.
 #[derive(Debug)]
 pub(crate) struct WiredWay {
-    /// `a->b`, or which of a cable's links.
+    /// The direction's name: `a->b`, or the name of one of a cable's links.
     direction: String,
-    /// The piece that carries it ...
+    /// The piece that carries it.
     pub(crate) piece: usize,
-    /// ... and which of the piece's directions it is.
+    /// Its number among the piece's directions.
     way: usize,
 }
 
@@ -91,14 +91,14 @@ pub(crate) struct WiredWay {
 pub struct Way<'a> {
     /// The link's name in the file.
     pub link: &'a str,
-    /// `a->b`, or which of a cable's links.
+    /// The direction's name: `a->b`, or the name of one of a cable's links.
     pub direction: String,
     carrier: &'a dyn Carrier,
     way: usize,
 }
 
 impl<'a> Way<'a> {
-    /// What it has counted.
+    /// The counters of this direction.
     pub fn stats(&self) -> Stats {
         self.carrier.stats(self.way)
     }
@@ -125,7 +125,8 @@ impl Network {
         Network::facing(scenario, run, |kind| matches!(kind, NodeKind::Host { .. }))
     }
 
-    /// As [`outside`](Network::outside), with a port in each proxy's place as well. Packets for others pass it all the same.
+    /// The network of [`outside`](Network::outside), with a port in each proxy's place as well. Packets for others
+    /// still pass it as they pass a router.
     pub fn outside_with_proxies(scenario: &Scenario, run: u32) -> Network {
         Network::facing(scenario, run, |kind| !matches!(kind, NodeKind::Router))
     }
@@ -151,7 +152,8 @@ impl Network {
 }
 
 impl<H: Node, P: Node> Network<H, P> {
-    /// Wires the scenario's links to its routers and to what `host` makes in each host's or proxy's place, given its number.
+    /// Wires the scenario's links to its routers and to what `host` makes in each host's or proxy's place, given its
+    /// number.
     pub(crate) fn build(
         scenario: &Scenario,
         seed: u64,
@@ -189,7 +191,7 @@ impl<H: Node, P: Node> Network<H, P> {
         self.outside[node]
     }
 
-    /// How the links join the nodes. A packet must not enter that has no way to its destination.
+    /// The topology: how the links join the nodes. A packet must not enter that has no way to its destination.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
@@ -207,7 +209,8 @@ impl<H: Node, P: Node> Network<H, P> {
         ways
     }
 
-    /// Closes the books of every link at `end` and yields what each of its directions counted, in the order of the file.
+    /// Closes the books of every link at `end` and yields what each of its directions counted, in the order of the
+    /// file.
     ///
     /// # Panics
     /// If packets were not conserved or Little's law does not hold on a link.
@@ -243,7 +246,7 @@ fn link_row(link: &Arc<str>, direction: &str, stats: &Stats) -> LinkRow {
     }
 }
 
-/// Seen from outside.
+/// The network as one node, seen from outside.
 impl<H: Node, P: Node> Node for Network<H, P> {
     fn receive(&mut self, now: Time, port: Port, packet: &Packet) {
         self.graph.receive(now, port, packet);
@@ -357,7 +360,7 @@ impl<H, P> Piece<H, P> {
         }
     }
 
-    /// As [`carrier`](Piece::carrier), to close its books.
+    /// The piece as in [`carrier`](Piece::carrier), to close its books.
     fn carrier_mut(&mut self) -> &mut dyn Carrier {
         match self {
             Piece::Link(link) => link,

@@ -34,7 +34,7 @@ pub(crate) struct Proxy {
     pairs: Vec<Pair>,
     /// Pairs to be polled now, in the order in which something happened to them.
     touched: VecDeque<u32>,
-    /// When to look at a pair again; never later than it wants.
+    /// Times to look at a pair again, never later than it wants.
     alarms: BinaryHeap<Reverse<(Time, u32)>>,
     next_id: u64,
     log: Option<Vec<Event>>,
@@ -43,8 +43,8 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy without connections: number `node` of its network, with a TCP for each side. `live` counts the ends in the
-    /// world that are under way; `log` asks for a record of all packets of its connections.
+    /// A proxy without connections: number `node` of its network, with a TCP for each side. `live` counts the ends in
+    /// the world that are under way; `log` asks for a record of all packets of its connections.
     pub(crate) fn new(node: u16, routes: Routes, tcp: [&Personality; 2], live: Rc<Cell<usize>>, log: bool) -> Proxy {
         let [local, remote] = tcp.map(Clone::clone);
         Proxy {
@@ -69,7 +69,7 @@ impl Proxy {
         }
     }
 
-    /// Where the next pair's connections will be, local and remote.
+    /// The addresses that the next pair's connections will have, local and remote.
     pub(crate) fn next_endpoints(&self) -> [Endpoint; 2] {
         let port = |side: usize| u16::try_from(usize::from(FIRST_PORT) + 2 * self.pairs.len() + side).expect(PORTS);
         [port(0), port(1)].map(|port| Endpoint { node: self.node, port })
@@ -84,7 +84,7 @@ impl Proxy {
         self.touch(self.pairs.len() - 1);
     }
 
-    /// Which side the connection at this address is on.
+    /// The side that the connection at this address is on.
     pub(crate) fn side_of(&self, at: Endpoint) -> Side {
         if at.port.is_multiple_of(2) { Side::Local } else { Side::Remote }
     }
@@ -94,7 +94,7 @@ impl Proxy {
         &self.pairs[index_of(at)]
     }
 
-    /// What happened to packets of connections here.
+    /// The record of what happened to packets of connections here.
     pub(crate) fn log(&self) -> &[Event] {
         self.log.as_deref().unwrap_or_default()
     }
@@ -107,7 +107,7 @@ impl Proxy {
         }
     }
 
-    /// The packet in which a segment leaves, and the port.
+    /// Sends a segment: the packet in which it leaves, and the port.
     fn send(&mut self, now: Time, index: usize, side: Side, segment: Segment) -> Step {
         let leg = self.pairs[index].leg(side);
         let (out, dst) = (leg.out, leg.peer);
@@ -121,7 +121,7 @@ impl Proxy {
         Step::Send(out, packet)
     }
 
-    /// The pair at `index` waits until `wake`, or for a packet.
+    /// Lets the pair at `index` wait until `wake`, or for a packet.
     fn rest(&mut self, index: usize, wake: Option<Time>) {
         let pair = &mut self.pairs[index];
         pair.is_touched = false;
@@ -137,7 +137,7 @@ impl Proxy {
     }
 }
 
-/// Which pair this address belongs to.
+/// The index of the pair that this address belongs to.
 fn index_of(at: Endpoint) -> usize {
     usize::from((at.port - FIRST_PORT) / 2)
 }

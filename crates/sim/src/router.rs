@@ -5,7 +5,7 @@ use headend_engine::packet::Packet;
 use headend_engine::time::Time;
 use headend_scenario::topology::Routes;
 
-/// What whoever routes packets may rely on.
+/// The invariant on which all that route packets rely.
 pub(crate) const REACHABLE: &str = "the world gives packets only destinations that can be reached";
 
 /// Sends each packet on towards its destination, at once.

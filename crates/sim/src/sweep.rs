@@ -20,22 +20,23 @@ use headend_scenario::results::{Results, RunOutcome, Swept};
 use journal::Journal;
 pub use progress::Meter;
 
-/// How to go through a sweep.
+/// Options of a sweep: its threads, its journal, its interruption, and whether to trace.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     /// Worker threads; `None` for one per core.
     pub threads: Option<NonZeroUsize>,
-    /// Where finished runs are kept, so that an interrupted sweep can be resumed: `journal.jsonl` in this folder.
+    /// The folder whose `journal.jsonl` keeps finished runs, so that an interrupted sweep can be resumed.
     pub journal: Option<&'a Path>,
-    /// Take up the journal that is there instead of refusing to overwrite it.
+    /// True to take up the journal that is there instead of refusing to overwrite it.
     pub resume: bool,
-    /// Set from outside to interrupt: runs under way are given up, finished ones stay in the journal.
+    /// A flag that is set from outside to interrupt: runs under way are given up, finished ones stay in the journal.
     pub stop: &'a AtomicBool,
-    /// Record time series and packets of every run. Traces are not journalled: when resumed, all runs are repeated.
+    /// True to record time series and packets of every run. Traces are not journalled: when resumed, all runs are
+    /// repeated.
     pub trace: bool,
 }
 
-/// How far a sweep has come.
+/// The progress of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Runs finished, those of the journal included.
@@ -44,7 +45,7 @@ pub struct Progress {
     pub total: usize,
 }
 
-/// Why a sweep yielded nothing.
+/// The reason why a sweep yielded nothing.
 #[derive(Debug)]
 pub enum Error {
     /// The journal cannot be read or written.
@@ -86,7 +87,7 @@ impl std::error::Error for Error {
 }
 
 type Finished = (RunOutcome, Option<RunTrace>);
-/// A run that was stopped yields `None`; one that found an invariant broken, its panic.
+/// The outcome of a run: `None` if it was stopped, its panic if it found an invariant broken.
 type Ended = Result<Option<Finished>, Box<dyn Any + Send>>;
 
 /// Runs every point of a sweep as often as the scenario says. `progress` hears of each finished run, and several times

@@ -1,4 +1,4 @@
-//! How a world reads what happened to its packets: sequence numbers become places in the streams.
+//! A reader of what happened to a world's packets: sequence numbers become places in the streams.
 
 use std::sync::Arc;
 

@@ -1,16 +1,16 @@
-//! Applications: what is written to a connection and when. All of them read at once whatever arrives.
+//! Applications, which decide what is written to a connection and when. All of them read at once whatever arrives.
 
 use headend_engine::tcp::connection::Connection;
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
 
-/// How much of a file a server reads from disk, and writes, at a time (tuning paper s6.1: "typically 8KB").
+/// The piece of a file that a server reads from disk, and writes, at a time (tuning paper s6.1: "typically 8KB").
 pub const PIECE: Bytes = Bytes::new(8_192);
 
-/// What one end of a flow writes.
+/// The application at one end of a flow, by what it writes.
 #[derive(Clone, Debug)]
 pub(crate) enum Application {
-    /// So many bytes, as fast as the send buffer takes them: a file, or a request.
+    /// A number of bytes, as fast as the send buffer takes them: a file, or a request.
     Source {
         /// Bytes not yet written; `Bytes::MAX` has no end.
         left: Bytes,
@@ -26,13 +26,13 @@ pub(crate) enum Application {
 pub(crate) struct Server {
     /// Bytes of the request that have not arrived yet.
     pub(crate) request: Bytes,
-    /// What it takes from the request to the answer.
+    /// The time that it takes from the request to the answer.
     pub(crate) takes: Duration,
-    /// When the answer can begin; `None` before the request has come.
+    /// The time at which the answer can begin; `None` before the request has come.
     pub(crate) ready: Option<Time>,
     /// Bytes of the response header not yet written.
     pub(crate) header: Bytes,
-    /// The header leaves in a segment of its own, before the first piece of the file is written.
+    /// True if the header leaves in a segment of its own, before the first piece of the file is written.
     pub(crate) header_apart: bool,
     /// Bytes of the file not yet read from disk.
     pub(crate) file: Bytes,
@@ -41,8 +41,8 @@ pub(crate) struct Server {
 }
 
 impl Application {
-    /// Takes `read` bytes that arrived by `now` and writes once, if there is something to write; returns how much the connection
-    /// took. If any, more may be written as soon as it has sent what it can.
+    /// Takes `read` bytes that arrived by `now` and writes once, if there is something to write; returns how much the
+    /// connection took. If any, more may be written as soon as it has sent what it can.
     pub(crate) fn act(&mut self, now: Time, connection: &mut Connection, read: Bytes) -> Bytes {
         match self {
             Application::Source { left } => write(connection, left),
@@ -60,7 +60,7 @@ impl Application {
         matches!(self, Application::Server(_))
     }
 
-    /// When it is to be asked again though nothing arrives: a server that is at work on its answer.
+    /// The time at which to ask again though nothing arrives, for a server that is at work on its answer.
     pub(crate) fn wake(&self, now: Time) -> Option<Time> {
         match self {
             Application::Server(server) => server.ready.filter(|ready| *ready > now),

@@ -42,7 +42,7 @@ impl Controller for Window {
     }
 }
 
-/// 20 Mbit/s and 50 ms hold 86 segments.
+/// A path of 20 Mbit/s and 50 ms, which holds 86 segments.
 const LOSSY: &str = r#"
 duration = "100s"
 [nodes.server]

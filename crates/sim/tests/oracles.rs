@@ -12,7 +12,7 @@ use headend_engine::units::Chance;
 use headend_scenario::Scenario;
 use headend_sim::world::World;
 
-/// Round trip without load, in seconds.
+/// The round trip without load, in seconds.
 const RTT: f64 = 0.1;
 /// The timeout, in seconds: a round trip that hardly varies leaves RFC 6298's minimum.
 const T0: f64 = 1.0;
@@ -20,7 +20,7 @@ const MSS: f64 = 1_460.0;
 const RUNS: u32 = 4;
 const TOLERANCE: f64 = 0.15;
 
-/// What the senders of one case did.
+/// The behaviour of the senders of one case.
 #[derive(Clone, Copy, Debug, Default)]
 struct Measured {
     /// Delivered in order, and sent, in segments a second.
@@ -110,7 +110,7 @@ fn pftk(p: f64, b: u32) -> f64 {
     pftk_with(pftk_timeout_share(p, window_at_loss(p, f64::from(b))), p, b)
 }
 
-/// Compares case by case, and fails with the whole table if any misses.
+/// A table that compares case by case, and fails as a whole if any misses.
 struct Table {
     lines: String,
     missed: u32,
@@ -158,7 +158,7 @@ fn rounds(p: f64, b: u32) -> f64 {
 }
 
 #[test]
-fn senders_that_repair_without_timeouts_follow_mathis_while_windows_are_large() {
+fn senders_without_timeouts_follow_mathis_while_windows_are_large() {
     let mut table = Table::new("Mathis et al. 1997");
     for (b, losses) in [(1, [0.001, 0.003, 0.01]), (2, [0.001, 0.003, 0.005])] {
         for p in losses {
@@ -175,7 +175,7 @@ fn senders_that_repair_without_timeouts_follow_mathis_while_windows_are_large() 
 }
 
 #[test]
-fn where_windows_are_small_it_is_whole_segments_and_round_trips_of_repair_that_mathis_misses() {
+fn at_small_windows_mathis_misses_whole_segments_and_time_to_repair() {
     // At 1% with delayed ACKs the mean window is 9 segments, and senders are up to 17% slower than the model. Counting
     // in whole segments, with a round trip for each repair, agrees within 6% in every case.
     let mut table = Table::new("Mathis's sender in whole segments, a round trip for each repair");

@@ -11,7 +11,7 @@ use super::{Edge, End, Mouth};
 /// Datagrams that are remembered: what was lost is forgotten once so many more have left.
 const REMEMBERED: usize = 1 << 16;
 
-/// What the datagrams of one circuit hold, by their packets' ids.
+/// The contents of one circuit's datagrams, by their packets' ids.
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
     /// A user's packet, and the datagram's number if it has one.

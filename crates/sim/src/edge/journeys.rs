@@ -1,5 +1,5 @@
-//! How long users' packets take through a circuit, and in which order they come. Both of its ends write into one ledger, because
-//! packets carry no such notes.
+//! A ledger of users' packets in a circuit: the times that they take, and the order in which they come. Both ends
+//! write into it, because packets carry no such notes.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use crate::histogram::Histogram;
 /// The packets of one circuit.
 #[derive(Debug, Default)]
 pub(crate) struct Journeys {
-    /// By what identifies a packet: the node that sent it, and its number there.
+    /// Packets that have not come yet, by the node that sent each and its number there.
     under_way: BTreeMap<(u16, u64), Entry>,
     entered: u64,
-    /// The last of those that have come, in the order in which they entered.
+    /// The number of the last to enter among those that have come.
     last: u64,
     reordered: u64,
-    /// Of those that have come.
+    /// Bytes of those that have come.
     bytes: u64,
-    /// From entering to leaving.
+    /// Times from entering to leaving.
     whole: Span,
-    /// From leaving the tunnel queue to leaving.
+    /// Times from leaving the tunnel queue to leaving.
     carried: Span,
 }
 
@@ -32,7 +32,7 @@ struct Entry {
     left_queue: Option<Time>,
 }
 
-/// What is known of many durations.
+/// A summary of many durations: their distribution, sum, maximum and number.
 #[derive(Debug, Default)]
 pub(crate) struct Span {
     histogram: Histogram,
@@ -52,12 +52,12 @@ impl Span {
         self.count += 1;
     }
 
-    /// How many there were.
+    /// The number of durations.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// `None` if there was none.
+    /// The summary, or `None` if there was no duration.
     pub(crate) fn summary(&self) -> Option<Summary> {
         let mean = u64::try_from(self.sum.checked_div(u128::from(self.count))?).expect("a mean is below the largest");
         Some([Duration::from_nanos(mean), self.histogram.quantile(95)?, self.max])
@@ -65,21 +65,22 @@ impl Span {
 }
 
 impl Journeys {
-    /// A packet is taken into the tunnel queue.
+    /// Notes that a packet was taken into the tunnel queue.
     pub(super) fn enter(&mut self, now: Time, packet: &Packet) {
         self.entered += 1;
         let entry = Entry { number: self.entered, entered: now, left_queue: None };
         self.under_way.insert(key(packet), entry);
     }
 
-    /// It leaves the sending end, as it is.
+    /// Notes that a packet left the sending end, as it is.
     pub(super) fn leave_queue(&mut self, now: Time, packet: &Packet) {
         if let Some(entry) = self.under_way.get_mut(&key(packet)) {
             entry.left_queue = Some(now);
         }
     }
 
-    /// A packet comes to the receiving end; one of somebody else's is passed over. `left_queue` if only now it is known.
+    /// Notes that a packet came to the receiving end, if it entered here. `left_queue` is given if only now it is
+    /// known.
     pub(super) fn arrive(&mut self, now: Time, packet: &Packet, left_queue: Option<Time>) {
         let Some(entry) = self.under_way.remove(&key(packet)) else { return };
         self.reordered += u64::from(entry.number < self.last);
@@ -100,12 +101,12 @@ impl Journeys {
         self.bytes
     }
 
-    /// From entering to leaving.
+    /// Times from entering to leaving.
     pub(crate) fn whole(&self) -> &Span {
         &self.whole
     }
 
-    /// From leaving the tunnel queue to leaving.
+    /// Times from leaving the tunnel queue to leaving.
     pub(crate) fn carried(&self) -> &Span {
         &self.carried
     }
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_after_one_that_entered_later_is_reordered_and_the_lost_and_the_strange_are_not_counted() {
+    fn a_packet_behind_a_later_one_is_reordered_and_a_lost_or_strange_one_not() {
         let mut journeys = Journeys::default();
         for id in 0..5 {
             journeys.enter(at(id), &packet(id));

@@ -1,22 +1,23 @@
-//! Packets of a trunk that are longer than its links carry: divided at one end, put together at the other (RFC 791).
+//! Fragments of a trunk's packets that are longer than its links carry: made at one end, put together at the other
+//! (RFC 791).
 
 use std::collections::BTreeMap;
 
 use headend_engine::circuit::carried::fragments;
 use headend_engine::packet::Packet;
 
-/// The fragments that are under way: it stands for the fields of their headers.
+/// The fragments under way, in the place of the fields that their headers would have.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
-    /// By a fragment's number: the first of its packet, and how many there are.
+    /// The number of its packet's first fragment and how many there are, by each fragment's number.
     of: BTreeMap<u64, (u64, u64)>,
-    /// The packet that has begun to come, and how many fragments of it are here.
+    /// The first fragment of the packet that is coming, and how many of its fragments are here.
     begun: (u64, u64),
     divided: u64,
 }
 
 impl Pieces {
-    /// What `packet` becomes where links carry `mtu`; all of it has the packet's body. Numbers go on from the packet's.
+    /// Divides `packet` for links that carry `mtu`; every fragment has its body. Numbers go on from the packet's.
     pub(super) fn divide(&mut self, packet: Packet, mtu: u32) -> impl Iterator<Item = Packet> {
         let lens: Vec<u32> = fragments(packet.len, mtu).collect();
         if lens.len() > 1 {
@@ -26,13 +27,13 @@ impl Pieces {
         (packet.id..).zip(lens).map(move |(id, len)| Packet { id, len, ..packet })
     }
 
-    /// How many packets were divided.
+    /// The number of packets that were divided.
     pub(crate) fn divided(&self) -> u64 {
         self.divided
     }
 
-    /// A packet of the trunk arrived: true if with it a whole one has. No path of ours reorders packets, so what was not whole
-    /// when the next begins never will be.
+    /// A packet of the trunk arrived: true if with it a whole one has. No path of ours reorders packets, so what was
+    /// not whole when the next begins never will be.
     pub(super) fn completes(&mut self, id: u64) -> bool {
         let Some((first, count)) = self.of.remove(&id) else { return true };
         if self.begun.0 != first {
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_whole_with_the_last_of_its_fragments_and_never_if_one_is_lost() {
+    fn a_packet_is_whole_with_its_last_fragment_and_never_if_one_is_lost() {
         let mut pieces = Pieces::default();
         let mut sent: Vec<Packet> = Vec::new();
         for (id, len) in [(0, 1_552), (2, 100), (3, 1_552), (5, 3_500), (8, 1_500)] {

@@ -9,25 +9,25 @@ use headend_engine::units::Bytes;
 
 use crate::traffic::{Application, Server};
 
-/// What an end of repeated requests needs to begin anew.
+/// State with which an end of repeated requests begins anew.
 #[derive(Debug)]
 pub(crate) struct Again {
     pub(crate) is_client: bool,
     pub(crate) personality: Personality,
     pub(crate) clock_phase: Duration,
-    /// Initial sequence numbers.
+    /// The generator of initial sequence numbers and of times to answer.
     pub(crate) rng: Rng,
     pub(crate) request: Bytes,
-    /// What is asked for, in turns; both ends know.
+    /// Sizes that are asked for in turn; both ends know them.
     pub(crate) sizes: Vec<Bytes>,
     pub(crate) turn: usize,
     pub(crate) pause: Duration,
-    /// What the server takes before it answers: the shortest time, and how much longer it may be.
+    /// The shortest time that the server takes before it answers, and how much longer it may be.
     pub(crate) answer: [Duration; 2],
     pub(crate) past: Vec<Past>,
 }
 
-/// A connection that is over.
+/// The account of a connection that is over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Past {
     pub(crate) size: Bytes,
@@ -41,7 +41,7 @@ pub(crate) struct Past {
 }
 
 impl Again {
-    /// What is asked for now.
+    /// The size that is asked for now.
     pub(crate) fn size(&self) -> Bytes {
         self.sizes[self.turn % self.sizes.len()]
     }

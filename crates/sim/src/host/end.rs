@@ -14,16 +14,16 @@ use crate::histogram::Histogram;
 use crate::traffic::Application;
 use headend_scenario::results::trace::Sample;
 
-/// One end of a flow. What every packet touches stands first and together (`repr(C)`), as in a connection.
+/// One end of a flow. Fields that every packet touches stand first and together (`repr(C)`), as in a connection.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct End {
     started: bool,
-    /// The connection was established and the application could begin.
+    /// True once the connection was established and the application could begin.
     opened: bool,
     closed: bool,
     ended: bool,
-    /// The host is to poll it now.
+    /// True while the host is to poll it now.
     pub(crate) is_touched: bool,
     /// The earliest alarm that the host holds for this end; `Time::MAX` if none.
     alarm: Time,
@@ -31,12 +31,12 @@ pub(crate) struct End {
     setup: Setup,
 }
 
-/// What an end is to do.
+/// The instructions of an end: its connection, its application, and when they begin and close.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Setup {
     pub(crate) closing: Closing,
-    /// Record a time series of the sender's state.
+    /// True to record a time series of the sender's state.
     pub(crate) series: bool,
     /// The host's port that leads to the peer.
     pub(crate) out: Port,
@@ -44,28 +44,28 @@ pub(crate) struct Setup {
     /// Bytes to read in all; `Bytes::MAX` for a flow without end.
     pub(crate) expected: Bytes,
     pub(crate) application: Application,
-    /// Never polled before.
+    /// A connection that was never polled before.
     pub(crate) connection: Connection,
-    /// When the connection opens and the application begins.
+    /// The time at which the connection opens and the application begins.
     pub(crate) start: Time,
-    /// After this connection another follows.
+    /// State for the next connection, if one follows this one.
     pub(crate) again: Option<Box<Again>>,
-    /// The flow goes through a reliable socket, whose data TCP the connection is.
+    /// The gate of the reliable socket that the flow goes through, if it does; the connection is its data TCP.
     pub(crate) gated: Option<Box<Gated>>,
 }
 
-/// When an end closes its connection.
+/// The event after which an end closes its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closing {
-    /// Not at all: the connection has neither beginning nor end, as in ns.
+    /// None: the connection has neither beginning nor end, as in ns.
     Never,
-    /// After its last byte.
+    /// The end has written its last byte.
     AfterWriting,
-    /// After the peer.
+    /// The peer has closed.
     AfterPeer,
 }
 
-/// What an end has seen.
+/// A record of what an end has seen.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Record {
@@ -75,11 +75,11 @@ pub(crate) struct Record {
     pub(crate) written: Bytes,
     /// Bytes of all packets that arrived, as on the wire.
     pub(crate) wire: Bytes,
-    /// When the last expected byte was read.
+    /// The time at which the last expected byte was read.
     pub(crate) all_read: Option<Time>,
-    /// When the last byte written was acknowledged.
+    /// The time at which the last byte written was acknowledged.
     pub(crate) all_acked: Option<Time>,
-    /// When the connection failed.
+    /// The time at which the connection failed.
     pub(crate) failed: Option<Time>,
     pub(crate) rtt: Histogram,
     pub(crate) cwnd_max: Bytes,
@@ -101,7 +101,7 @@ impl End {
         }
     }
 
-    /// After a connection that is over: begins the next one and says when, if there is to be one.
+    /// Begins the connection after one that is over, if there is to be one, and says when.
     pub(crate) fn begins_again(&mut self, now: Time) -> Option<Time> {
         let again = self.setup.again.as_mut()?;
         let record = std::mem::take(&mut self.record);
@@ -130,12 +130,12 @@ impl End {
         self.setup.again.as_ref().map_or(&[], |again| &again.past)
     }
 
-    /// What is asked for now, where one connection follows another.
+    /// The size that is asked for now, where one connection follows another.
     pub(crate) fn asked_for(&self) -> Option<Bytes> {
         self.setup.again.as_ref().map(|again| again.size())
     }
 
-    /// When the connection opened, or is to.
+    /// The time at which the connection opened, or is to.
     pub(crate) fn start(&self) -> Time {
         self.setup.start
     }
@@ -148,7 +148,7 @@ impl End {
         self.setup.out
     }
 
-    /// The end wants to be looked at by `wake`: true if an alarm must be set for that, because none rings by then.
+    /// Notes that the end must be polled by `wake`: true if an alarm must be set, because none rings by then.
     pub(crate) fn set_alarm(&mut self, wake: Time) -> bool {
         let sooner = wake < self.alarm;
         if sooner {
@@ -157,7 +157,7 @@ impl End {
         sooner
     }
 
-    /// An alarm set for `alarm` has rung.
+    /// Notes that an alarm set for `alarm` has rung.
     pub(crate) fn ring(&mut self, alarm: Time) {
         if alarm == self.alarm {
             self.alarm = Time::MAX;
@@ -168,20 +168,20 @@ impl End {
         &self.setup.connection
     }
 
-    /// What is before the connection, if it is a socket's.
+    /// The gate before the connection, if it is a socket's.
     #[inline]
     pub(crate) fn gated(&self) -> Option<&Gated> {
         self.setup.gated.as_deref()
     }
 
-    /// A segment of control TCP `which` arrived in a packet of `len` bytes.
+    /// Takes a segment of control TCP `which` that arrived in a packet of `len` bytes.
     pub(super) fn receive_control(&mut self, now: Time, which: usize, segment: &Segment, len: Bytes) {
         let Some(gated) = &mut self.setup.gated else { return };
         gated.gate.receive(now, gated.ring, which, segment);
         self.record.wire += len;
     }
 
-    /// A segment arrived in a packet of `len` bytes. The application reads what it brought, and may answer.
+    /// Takes a segment that arrived in a packet of `len` bytes. The application reads what it brought, and may answer.
     pub(crate) fn receive(&mut self, now: Time, segment: &Segment, len: Bytes) {
         let Setup { connection, application, .. } = &mut self.setup;
         connection.receive(now, segment);
@@ -196,7 +196,7 @@ impl End {
         }
     }
 
-    /// Whether a poll now would only wait, if that is plain without one.
+    /// The time until which a poll now would only wait, if that is plain without one.
     pub(crate) fn quiet_until(&self, now: Time) -> Option<Time> {
         let Setup { connection, application, closing, .. } = &self.setup;
         let stays_open = match closing {
@@ -211,7 +211,7 @@ impl End {
         }
     }
 
-    /// What the connection wants now, after the application has written what it could.
+    /// Lets the application write what it can, and then polls the connection.
     pub(crate) fn poll(&mut self, now: Time) -> Output {
         let polled = self.poll_by(now, |connection, _| match connection.poll(now) {
             Output::Send(segment) => Ok(segment),
@@ -220,7 +220,7 @@ impl End {
         polled.map_or_else(Output::Wait, Output::Send)
     }
 
-    /// The same for the two TCPs of a socket.
+    /// Lets the application write what it can, and then polls the gate of a socket.
     pub(super) fn poll_gated(&mut self, now: Time) -> reliable::Output {
         let polled = self.poll_by(now, |connection, gated| {
             let gated = gated.as_mut().expect("who has no gate is polled without");
@@ -232,7 +232,7 @@ impl End {
         polled.unwrap_or_else(reliable::Output::Wait)
     }
 
-    /// What `poll` yields, or until when it waits, after the application has written what it could.
+    /// Lets the application write what it can, and yields what `poll` does or the time until which it waits.
     #[inline(always)]
     fn poll_by<T>(
         &mut self,

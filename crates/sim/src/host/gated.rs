@@ -1,4 +1,4 @@
-//! What a flow through a reliable decoupling socket has beside its connection: a circuit's end before it, and the addresses of
+//! The gate of a flow through a reliable decoupling socket: a circuit's end before its connection, and the addresses of
 //! the control TCPs.
 
 use headend_engine::circuit::reliable::{Gate, Output, Ring};
@@ -18,7 +18,7 @@ use headend_scenario::topology::FIRST_PORT;
 #[derive(Debug)]
 pub(crate) struct Gated {
     pub(crate) gate: Gate,
-    /// As this end sees the circuit.
+    /// The circuit as this end sees it.
     pub(crate) ring: Ring,
     /// The options of its control TCPs.
     pub(crate) personality: Personality,
@@ -27,7 +27,7 @@ pub(crate) struct Gated {
 }
 
 impl Gated {
-    /// How many control TCPs end here.
+    /// The number of control TCPs that end here.
     fn controls(&self) -> usize {
         let sends = self.gate.sends().map_or(0, |sends| sends.connections().count());
         self.gate.receives().map_or(sends, |receives| receives.connections().len())
@@ -40,13 +40,13 @@ impl Host {
         u16::MAX - self.controls.len() as u16
     }
 
-    /// Notes whose the control TCPs of the end at `index` are.
+    /// Notes that the control TCPs of `gated` belong to the end at `index`.
     pub(super) fn add_controls(&mut self, index: usize, gated: &Gated) {
         debug_assert_eq!(gated.ports[0], self.next_control());
         self.controls.extend((0..gated.controls()).map(|control| (index as u32, control)));
     }
 
-    /// A packet for no connection arrived: a control TCP's, if it is anybody's.
+    /// Takes a packet that is for no connection: if it is for anything here, it is for a control TCP.
     #[cold]
     pub(super) fn receive_control(&mut self, now: Time, packet: &Packet) {
         let Body::Tcp(segment) = &packet.body else { return };

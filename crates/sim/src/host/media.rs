@@ -1,5 +1,5 @@
-//! Streams of frames with a deadline, as in chapter 5 of the decoupling thesis: through an unreliable decoupling socket, and
-//! beside it as plain datagrams and over TCP.
+//! Streams of frames with a deadline, as in chapter 5 of the decoupling thesis: through an unreliable decoupling
+//! socket, and beside it as plain datagrams and over TCP.
 
 mod encoder;
 mod ledger;
@@ -32,19 +32,19 @@ pub(crate) struct Media {
     pub(crate) at: Endpoint,
     pub(crate) peer: Endpoint,
     pub(crate) out: Port,
-    /// When to look again; `Time::MAX` for no time.
+    /// The time to look again; `Time::MAX` for no time.
     pub(crate) wake: Time,
     pub(crate) role: Role,
 }
 
-/// What an end does.
+/// The part that an end plays.
 #[derive(Debug)]
 pub(crate) enum Role {
     Source(Box<Source>),
     Sink(Sink),
 }
 
-/// What an end wants.
+/// The next thing that an end wants.
 #[derive(Debug)]
 enum Want {
     Packet(Packet),
@@ -53,7 +53,7 @@ enum Want {
 }
 
 impl Media {
-    /// A packet arrived.
+    /// Takes a packet that arrived.
     pub(crate) fn receive(&mut self, now: Time, packet: &Packet) {
         match &mut self.role {
             Role::Source(source) => source.receive(now, &packet.body),
@@ -62,7 +62,7 @@ impl Media {
         self.wake = now;
     }
 
-    /// What leaves now; `None` if nothing does before `wake`.
+    /// The packet that leaves now; `None` if nothing does before `wake`.
     pub(crate) fn poll(&mut self, now: Time, next_id: &mut u64) -> Option<Packet> {
         let want = match &mut self.role {
             Role::Source(source) => source.poll(now, next_id, (self.at, self.peer)),
@@ -83,7 +83,7 @@ impl Media {
         }
     }
 
-    /// How long a segment is on the wire, and its mark.
+    /// The length of a segment on the wire, and its mark.
     fn dress(&self, segment: &Segment) -> (u32, Class) {
         match &self.role {
             Role::Source(source) => match &source.carriage {
@@ -110,23 +110,23 @@ pub(crate) struct Source {
     /// The largest datagram, with its headers.
     pub(crate) datagram: Bytes,
     pub(crate) stale: Stale,
-    /// A frame that has waited so long without a packet having left is stale; one that has begun only after the deadline. If
-    /// it were the same time for both, a source that has more to send than it may would begin every frame just before it
-    /// is stale, and end none.
+    /// The wait after which a frame is stale of which nothing has left; one that has begun is only after the deadline.
+    /// If it were the same time for both, a source that has more to send than it may would begin every frame just
+    /// before it is stale, and end none.
     pub(crate) stale_after: Duration,
     pub(crate) deadline: Duration,
-    /// When the next frame is made.
+    /// The time at which the next frame is made.
     pub(crate) next_frame: Time,
 }
 
-/// How frames get across.
+/// The means by which frames get across.
 #[derive(Debug)]
 pub(crate) enum Carriage {
-    /// In datagrams, as soon as they are made.
+    /// Datagrams, which leave as soon as they are made.
     Datagrams(VecDeque<(u64, Packet)>),
-    /// In datagrams through a circuit, with the TCP of its control connection.
+    /// Datagrams through a circuit, with the TCP of its control connection.
     Circuit(Socket, Box<Personality>),
-    /// In a connection.
+    /// A connection.
     Stream(Stream),
 }
 
@@ -135,10 +135,10 @@ pub(crate) enum Carriage {
 pub(crate) struct Stream {
     connection: Connection,
     tcp: Box<Personality>,
-    /// Each with when it was made, how much of it is left, and whether any of it has been written.
+    /// Frames, each with the time it was made at, the bytes that are left, and true if any of it has been written.
     waiting: VecDeque<(u64, Time, Bytes, bool)>,
     written: u64,
-    /// The end of what has left for the first time.
+    /// The end, in the stream, of what has left.
     sent: u64,
 }
 
@@ -316,12 +316,12 @@ impl Source {
 pub(crate) struct Sink {
     pub(crate) answers: Answers,
     pub(crate) ledger: Rc<RefCell<Ledger>>,
-    /// Packets that arrived and all their bytes, those of a control connection included.
+    /// Packets that arrived, those of a control connection included; `bytes` are theirs.
     pub(crate) packets: u64,
     pub(crate) bytes: Bytes,
 }
 
-/// Who answers the source.
+/// The party that answers the source.
 #[derive(Debug)]
 pub(crate) enum Answers {
     Nobody,

@@ -1,4 +1,4 @@
-//! Datagrams: packets at a rate, and what arrives of them.
+//! Streams of datagrams: a source that sends packets at a rate, and a sink that counts what arrives.
 
 use headend_engine::node::Port;
 use headend_engine::packet::{Body, Class, DATAGRAM_HEADERS, Endpoint, Packet};
@@ -16,7 +16,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// When it has something to do; `Time::MAX` if it has not.
+    /// The time at which it has something to do; `Time::MAX` if it has not.
     pub(crate) fn next(&self) -> Time {
         match self {
             Stream::Source(source) => source.next(),
@@ -35,7 +35,7 @@ impl Stream {
     }
 }
 
-/// Sends.
+/// The end that sends.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) peer: Endpoint,
@@ -43,15 +43,15 @@ pub(crate) struct Source {
     pub(crate) start: Time,
     pub(crate) rate: Rate,
     pub(crate) packet: Bytes,
-    /// How long it sends before each pause; `None` for ever.
+    /// The time for which it sends before each pause; `None` if it never pauses.
     pub(crate) on: Option<Duration>,
     pub(crate) off: Duration,
-    /// When the next packet leaves.
+    /// The time at which the next packet leaves.
     next: Time,
     sent: u64,
 }
 
-/// Receives.
+/// The end that receives.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sink {
     pub(crate) packets: u64,
@@ -63,12 +63,12 @@ impl Source {
         Source { peer, out, start, rate, packet, on: None, off: Duration::ZERO, next: start, sent: 0 }
     }
 
-    /// The same, but only for `on` before each pause of `off`.
+    /// The same source, but sending only for `on` before each pause of `off`.
     pub(crate) fn pulsed(self, on: Option<Duration>, off: Duration) -> Source {
         Source { on, off, ..self }
     }
 
-    /// When the next packet leaves.
+    /// The time at which the next packet leaves.
     pub(crate) fn next(&self) -> Time {
         self.next
     }

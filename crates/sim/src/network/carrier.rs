@@ -9,9 +9,9 @@ use headend_engine::packet::Discard;
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 
-/// A piece that carries packets. What it counts, it counts by direction.
+/// A piece that carries packets and counts them by direction.
 pub(crate) trait Carrier: Debug {
-    /// What direction `way` has counted.
+    /// The counters of direction `way`.
     fn stats(&self, way: usize) -> Stats;
 
     /// Packets and bytes that wait in direction `way`; with a modem, those on their way too.
@@ -20,11 +20,11 @@ pub(crate) trait Carrier: Debug {
     /// The packets that did not get through in direction `way` since a record began.
     fn discards(&self, way: usize) -> &[Discard];
 
-    /// What direction `way` has counted when a run ends, with its books checked.
+    /// Checks the books of direction `way` when a run ends, and returns its counters.
     fn close_books(&mut self, way: usize, end: Time) -> Stats;
 }
 
-/// One direction.
+/// A link is one direction, whatever its number.
 impl Carrier for Link {
     fn stats(&self, _way: usize) -> Stats {
         Link::stats(self)
@@ -43,7 +43,7 @@ impl Carrier for Link {
     }
 }
 
-/// The four links, in the order of [`cable::LINKS`](headend_engine::cable::LINKS).
+/// A cable path's directions are its four links, in the order of [`cable::LINKS`](headend_engine::cable::LINKS).
 impl Carrier for Cable {
     fn stats(&self, way: usize) -> Stats {
         self.links()[way].stats()
@@ -62,7 +62,7 @@ impl Carrier for Cable {
     }
 }
 
-/// Two directions for each modem: number `2 m` is down to modem `m`, `2 m + 1` up from it.
+/// A channel has two directions for each modem: number `2 m` is down to modem `m`, `2 m + 1` up from it.
 impl Carrier for Docsis {
     fn stats(&self, way: usize) -> Stats {
         Docsis::stats(self, way / 2, direction(way))

@@ -1,5 +1,5 @@
-//! From what a scenario says of a link to the engine's parts. Every generator is named after what draws from it, so
-//! that adding an unrelated link changes no draw.
+//! Builds the engine's parts from what a scenario says of its links. Every generator is named after what draws from it,
+//! so that adding an unrelated link changes no draw.
 
 use std::collections::BTreeMap;
 

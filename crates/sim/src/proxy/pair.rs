@@ -15,7 +15,7 @@ pub(crate) struct Pair {
     relay: Relay,
     opening: Opening,
     ended: bool,
-    /// The proxy is to poll it now.
+    /// True while the proxy is to poll it now.
     pub(super) is_touched: bool,
     /// The earliest alarm that the proxy holds for this pair; `Time::MAX` if none.
     pub(super) alarm: Time,
@@ -24,7 +24,7 @@ pub(crate) struct Pair {
 /// One of the two connections.
 #[derive(Debug)]
 pub(crate) struct Leg {
-    /// Never polled before.
+    /// A connection that was never polled before.
     pub(crate) connection: Connection,
     pub(crate) peer: Endpoint,
     /// The proxy's port that leads to the peer.
@@ -35,7 +35,7 @@ pub(crate) struct Leg {
     pub(crate) written: Bytes,
 }
 
-/// How the connections come about.
+/// The way in which the connections come about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
     /// Both are established beforehand, and never closed.
@@ -71,12 +71,12 @@ impl Pair {
         self.relay.held(to)
     }
 
-    /// A segment arrived on one side.
+    /// Takes a segment that arrived on one side.
     pub(super) fn receive(&mut self, now: Time, side: Side, segment: &Segment) {
         self.legs[side as usize].connection.receive(now, segment);
     }
 
-    /// What one of the connections wants now, after the relay has moved what it could; a wait is that of both.
+    /// Lets the relay move what it can, and then polls the connections; a wait is that of both.
     pub(super) fn poll(&mut self, now: Time) -> (Side, Output) {
         let first = match self.opening {
             Opening::From(side) => side,
@@ -109,7 +109,7 @@ impl Pair {
         just
     }
 
-    /// The connection of this side is made only once that of the other is accepted.
+    /// True if this side must wait: its connection is made only once that of the other is accepted.
     fn waits_to_connect(&self, side: Side) -> bool {
         self.opening == Opening::From(side.other())
             && self.legs[side.other() as usize].condition() == Condition::Opening

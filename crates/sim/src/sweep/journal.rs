@@ -8,10 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Error;
 use headend_scenario::Point;
-use headend_scenario::results::RunOutcome;
-
-/// The file's name in its folder.
-use headend_scenario::results::JOURNAL;
+use headend_scenario::results::{JOURNAL, RunOutcome};
 
 /// A journal, open for appending.
 #[derive(Debug)]
@@ -83,8 +80,8 @@ impl Journal {
     }
 }
 
-/// Says of which points a journal is: everything that they resolve to, defaults and personalities included, hashed
-/// with 128-bit FNV-1a (draft-eastlake-fnv). It tells mistakes apart, not forgeries.
+/// A hash that tells whose points a journal is of: everything that they resolve to, defaults and personalities
+/// included, hashed with 128-bit FNV-1a (draft-eastlake-fnv). It tells mistakes apart, not forgeries.
 fn fingerprint(points: &[Point]) -> String {
     struct Hash(u128);
     impl std::fmt::Write for Hash {

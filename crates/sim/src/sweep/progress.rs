@@ -1,4 +1,4 @@
-//! How a sweep shows its progress to a person: a bar on a terminal, else a line now and then; always on stderr.
+//! A meter that shows a sweep's progress to a person: a bar on a terminal, else a line now and then; always on stderr.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Progress;
 
-/// Time between two lines where there is no terminal.
+/// The shortest time between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Shows how far a sweep has come.

@@ -56,7 +56,7 @@ fn progress_ends_with_all_runs_done() {
 }
 
 #[test]
-fn an_interrupted_sweep_keeps_its_finished_runs_and_resumes_to_the_same_results() {
+fn an_interrupted_sweep_keeps_its_runs_and_resumes_to_the_same_results() {
     let points = points(4);
     let folder = folder("resume");
     let stop = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! From a scenario to a wired graph. Every component's generator is named after it, so that adding an unrelated one
+//! Builds a wired graph from a scenario. Every component's generator is named after it, so that adding an unrelated one
 //! changes no draw.
 
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use crate::network::{Network, Piece};
 use crate::proxy::Proxy;
 use headend_scenario::{NodeKind, Scenario};
 
-/// A host's clocks have run for up to so long before the run begins: a multiple of the usual ticks.
+/// The longest time for which a host's clock may have run before the run begins: a multiple of the usual ticks.
 const BOOTED_BEFORE_MAX: Duration = Duration::from_secs(3_600);
 
 impl World {
@@ -22,8 +22,8 @@ impl World {
     /// [`Traces`](headend_scenario::results::trace::Traces) shows.
     ///
     /// # Panics
-    /// If the scenario is one that no reader would have accepted: a flow's ends are no hosts or do not reach each other,
-    /// or there are too many of something.
+    /// If the scenario is one that no reader would have accepted: a flow's ends are no hosts or do not reach each
+    /// other, or there are too many of something.
     pub fn build(scenario: &Scenario, run: u32, trace: bool) -> World {
         let seed = scenario.seed.wrapping_add(u64::from(run));
         let live = Rc::new(Cell::new(0));
@@ -58,7 +58,7 @@ impl World {
     }
 }
 
-/// How long the clock of the host called `node` had been running when the run began.
+/// The time for which the clock of the host called `node` had been running when the run began.
 pub(super) fn clock_phase(seed: u64, node: &str) -> Duration {
     Duration::from_nanos(Rng::named(seed, &format!("nodes/{node}/clock")).below(BOOTED_BEFORE_MAX.as_nanos()))
 }

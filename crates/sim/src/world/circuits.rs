@@ -1,4 +1,4 @@
-//! A scenario's circuits: their ends at two edges, and whose packets they carry.
+//! A scenario's circuits: their ends at two edges, and the packets that they carry.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use headend_scenario::results::CircuitRow;
 use headend_scenario::topology::Topology;
 use headend_scenario::{Circuit, Implementation, Scenario, TunnelDrops};
 
-/// Where a circuit's ends are: the first TCP of each.
+/// A circuit's two ends, each by the address of its first TCP.
 #[derive(Debug)]
 pub(super) struct Joined {
     pub(super) name: Arc<str>,
@@ -132,7 +132,7 @@ fn tunnel(circuit: &Circuit, seed: u64) -> Tunnel {
     Tunnel::new((0..=circuit.classes.len()).map(class).collect(), schedule)
 }
 
-/// In which class packets wait: of both directions, because acknowledgements may be what enters here.
+/// The classes in which packets wait: of both directions, because acknowledgements may be what enters here.
 fn classes(scenario: &Scenario, circuit: &Circuit, flows: &[Instance]) -> Classes {
     let class_of = |name: &str| {
         let lists = |class: &Vec<usize>| class.iter().any(|&flow| scenario.flows[flow].name == name);
@@ -163,7 +163,7 @@ fn carries(scenario: &Scenario, circuit: &Circuit, topology: &Topology, flows: &
 }
 
 impl World {
-    /// What a circuit has done.
+    /// The row of a circuit in the results.
     pub(super) fn circuit_row(&self, circuit: &Joined) -> CircuitRow {
         let end = |at: Endpoint| {
             let Piece::Edge(edge) = &self.network.graph.nodes()[usize::from(at.node)] else {
@@ -196,7 +196,7 @@ impl World {
     }
 }
 
-/// What a circuit has done whose packets stay as they are, the books checked.
+/// The row of a circuit whose packets stay as they are, with its books checked.
 pub(super) fn decoupled_row(circuit: Arc<str>, sender: &Sender) -> CircuitRow {
     let counters = sender.counters();
     assert_eq!(
@@ -235,7 +235,7 @@ fn carried_row(circuit: Arc<str>, sender: &carried::Sender) -> CircuitRow {
     }
 }
 
-/// What there is of every implementation.
+/// The columns that circuits of every implementation have.
 fn common_row<'a>(circuit: Arc<str>, tunnel: &Tunnel, tcps: impl Iterator<Item = &'a Connection>) -> CircuitRow {
     let waiting = tunnel.counters();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What a run yields: rows read out of its hosts and links, the books checked on the way.
+//! Collects what a run yields: rows read out of its hosts and links, with the books checked on the way.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use headend_scenario::results::{Interner, IntervalRow, RunOutcome};
 const SNAP_LEN: u32 = 120;
 
 impl World {
-    /// What the run yields that ended at `end`.
+    /// Collects what the run yields that ended at `end`.
     pub(super) fn collect(
         mut self,
         point: usize,
@@ -82,10 +82,10 @@ impl World {
     }
 }
 
-/// To which connection an address belongs, and whether it is the end that sends the data.
+/// The connection that each address belongs to, and true if it is the end that sends the data.
 type Owners = BTreeMap<Endpoint, (usize, bool)>;
 
-/// What was recorded, put in order.
+/// The records of a run, put in order.
 impl World {
     fn run_trace(&self) -> RunTrace {
         let mut names = Interner::default();
@@ -126,7 +126,7 @@ impl World {
         RunTrace { series: self.series(&mut names), packets, captures }
     }
 
-    /// A reader for each end of each connection, and whose packets are whose.
+    /// A reader for each end of each connection, and the owner of each address.
     fn readers(&self, names: &mut Interner) -> (Vec<[EndReader; 2]>, Owners) {
         let mut owners = Owners::new();
         let mut readers = Vec::new();

@@ -1,5 +1,5 @@
-//! The flows of a world. Each kind of the scenario's is one file, which builds its two ends and reads its rows out of them,
-//! and one line below.
+//! The flows of a world. Each kind of the scenario's is one file, which builds its two ends and reads its rows out of
+//! them, and one line below.
 
 mod connection;
 mod datagrams;
@@ -40,7 +40,7 @@ pub(super) struct Instance {
     pub(super) running: Box<dyn Running>,
 }
 
-/// What can be read out of an instance of a flow of any kind.
+/// A flow of any kind under way, of which this can be read out.
 pub(super) trait Running: fmt::Debug {
     /// Its rows in the table of flows, at the end of the run; its books are checked.
     fn rows(&self, world: &World, instance: &Instance, end: Time) -> Vec<FlowRow>;
@@ -53,8 +53,8 @@ pub(super) trait Running: fmt::Debug {
         None
     }
 
-    /// The connections whose packets can be traced, each with its two ends and their initial sequence numbers, the end on
-    /// the data's sender's side first.
+    /// The connections whose packets can be traced, each with its two ends and their initial sequence numbers, the end
+    /// on the data's sender's side first.
     fn connections(&self, _instance: &Instance) -> Vec<[(Endpoint, u32); 2]> {
         Vec::new()
     }
@@ -70,7 +70,7 @@ pub(super) trait Running: fmt::Debug {
     }
 }
 
-/// What there is to build an instance of a flow with.
+/// The things from which an instance of a flow is built.
 pub(super) struct Site<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) seed: u64,
@@ -81,7 +81,7 @@ pub(super) struct Site<'a> {
     pub(super) way: FlowWay,
 }
 
-/// How a flow leaves its hosts, and how it goes through a proxy.
+/// The ways by which a flow leaves its hosts and goes through a proxy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowWay {
     /// The ports through which the sender reaches the receiver, or their proxy, and the other way round.
@@ -116,7 +116,7 @@ impl Site<'_> {
         Rng::named(seed, &format!("flows/{}/{}", self.flow.name, self.instance))
     }
 
-    /// When the instance begins.
+    /// The time at which the instance begins.
     fn start(&self, rng: &mut Rng) -> Time {
         let stagger = Duration::from_nanos(rng.below(self.flow.stagger.as_nanos().saturating_add(1)));
         Time::ZERO + self.flow.start + stagger
@@ -141,7 +141,7 @@ impl Site<'_> {
         self.host(node).personality()
     }
 
-    /// How long the clocks of the two hosts had been running when the run began.
+    /// The times for which the clocks of the two hosts had been running when the run began.
     fn clock_phases(&self) -> [Duration; 2] {
         self.nodes().map(|node| clock_phase(self.seed, &self.scenario.nodes[node].name))
     }

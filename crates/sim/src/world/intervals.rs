@@ -1,11 +1,11 @@
-//! What flows and links did in each of equal spans of time.
+//! Counts of what flows and links did in each of equal spans of time.
 
 use headend_engine::time::{Duration, Time};
 
 use super::World;
 use headend_scenario::results::IntervalRow;
 
-/// Rows so far, and what had been counted when the last span ended.
+/// The rows so far, and the counts at the end of the last span.
 #[derive(Debug)]
 pub(super) struct Intervals {
     length: Option<Duration>,
@@ -14,18 +14,18 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    /// Without a length the whole run is one span, and there are no rows.
+    /// Spans of this length; without one the whole run is one span, and there are no rows.
     pub(super) fn new(length: Option<Duration>) -> Intervals {
         Intervals { length, counted: Vec::new(), rows: Vec::new() }
     }
 
-    /// When the span ends that begins `now`; `None` once `limit` is reached.
+    /// The end of the span that begins `now`; `None` once `limit` is reached.
     pub(super) fn next(&self, now: Time, limit: Time) -> Option<Time> {
         let end = self.length.map_or(limit, |length| now + length);
         (now < limit).then_some(end.min(limit))
     }
 
-    /// A span ended at `end`.
+    /// Adds the rows of the span that ended at `end`.
     pub(super) fn note(&mut self, world: &World, end: Time) {
         if self.length.is_none() {
             return;

@@ -69,7 +69,7 @@ fn transfer(bytes: Option<u64>, talk: Talk) -> Transfer {
     Transfer { bytes: bytes.map(Bytes::new), via: None, talk }
 }
 
-/// Over a connection that comes about in this way.
+/// A transfer over a connection that comes about in this way.
 fn push(bytes: Option<u64>, opening: Opening, whole_segments: bool) -> Transfer {
     transfer(bytes, Talk::Push { opening, whole_segments, socket: None })
 }
@@ -195,7 +195,7 @@ fn adding_an_unrelated_node_changes_no_other_flows_draws() {
 }
 
 #[test]
-fn tracing_a_run_changes_nothing_and_shows_each_packet_sent_and_what_became_of_it() {
+fn tracing_changes_nothing_and_shows_what_became_of_each_packet() {
     let lossy = paper(60_000, LossModel::list(vec![11, 14]));
     let (plain, none) = run(&lossy, 0, false);
     let (traced, trace) = run(&lossy, 0, true);
@@ -225,7 +225,7 @@ fn tracing_a_run_changes_nothing_and_shows_each_packet_sent_and_what_became_of_i
 }
 
 #[test]
-fn a_flow_that_time_cuts_short_is_not_completed_but_what_it_delivered_counts() {
+fn a_flow_cut_short_is_not_completed_but_what_it_delivered_counts() {
     let mut short = paper(3_000_000, LossModel::NONE);
     short.duration = Duration::from_secs(2);
     let get = flow(&short);
@@ -273,7 +273,7 @@ fn packets_take_the_way_with_the_fewest_links() {
 }
 
 #[test]
-fn an_ftp_get_opens_closes_and_waits_for_the_first_delayed_acknowledgement() {
+fn an_ftp_get_opens_closes_and_waits_for_the_first_delayed_ack() {
     let mut ftp = paper(30_000, LossModel::NONE);
     ftp.flows[0].kind = FlowKind::FtpGet(FtpGet(push(Some(30_000), Opening::BySender, false)));
     let (outcome, trace) = run(&ftp, 0, true);

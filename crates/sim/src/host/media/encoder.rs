@@ -1,31 +1,31 @@
-//! What a source of frames makes of time: how large each is, and at which of its rates.
+//! The encoder of a source of frames: the size of each, at the one of its rates that is in use.
 
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::{Bytes, Rate};
 
-/// A source goes to its next higher rate when for so long hardly anything has waited. Ours, as all of this rule: section 5.4
-/// of the thesis says that a sender should adjust its encoding by the occupancy that it reads, not how.
+/// The time without much waiting after which a source goes to its next higher rate. This rule is ours: section 5.4 of
+/// the thesis says that a sender should adjust its encoding by the occupancy that it reads, and not how.
 const CALM: Duration = Duration::from_secs(2);
-/// More than this part of the deadline, as an encoder counts it, must not wait: it goes to the next lower rate.
+/// The part of the deadline, one in this many, beyond which what waits makes the encoder go to the next lower rate.
 const DEADLINE_PART: u64 = 4;
 
 /// Makes frames.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoder {
-    /// From one frame to the next.
+    /// The time from one frame to the next.
     pub(crate) interval: Duration,
     /// Rates of all frames together, the lowest first.
     rates: Vec<Rate>,
-    /// Every so-many-th frame is a key frame ...
+    /// The number of frames from one key frame to the next.
     key_every: u64,
-    /// ... and so many times as large as the others.
+    /// The size of a key frame as a multiple of the others'.
     key_size: u64,
     deadline: Duration,
-    /// Which of the rates is in use.
+    /// The index of the rate in use.
     rung: usize,
-    /// Since when hardly anything has waited.
+    /// The time since which hardly anything has waited.
     calm_since: Time,
-    /// No further step down before: what waits has to leave first.
+    /// The earliest time for a further step down: what waits has to leave first.
     settled_at: Time,
     changes: u64,
 }
@@ -53,12 +53,12 @@ impl Encoder {
         }
     }
 
-    /// How often the rate was changed.
+    /// The number of times that the rate was changed.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Frame `number`. A group from one key frame to the next has its share of the rate.
+    /// The size of frame `number`. A group from one key frame to the next has its share of the rate.
     pub(crate) fn frame(&self, number: u64) -> Bytes {
         let group_ns = u128::from(self.interval.as_nanos()) * u128::from(self.key_every);
         let group_bytes = u128::from(self.rates[self.rung].get()) * group_ns / 8_000_000_000;
@@ -68,7 +68,7 @@ impl Encoder {
         Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX).max(1))
     }
 
-    /// The application reads that `waiting` bytes have not left.
+    /// Chooses the rate by the `waiting` bytes that have not left.
     pub(crate) fn read_occupancy(&mut self, now: Time, waiting: Bytes) {
         let waits = self.rates[self.rung].time_for(waiting);
         if waits > self.interval {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_climbs_while_nothing_waits_and_descends_a_step_at_a_time_when_much_does() {
+    fn a_source_climbs_while_nothing_waits_and_steps_down_when_much_does() {
         let mut encoder = encoder((1, 1));
         for frame in 0..200 {
             encoder.read_occupancy(at(40 * frame), Bytes::ZERO);

@@ -1,5 +1,5 @@
-//! What becomes of each frame. Both ends write into one ledger: it stands for the headers of frames, which no packet of a
-//! simulation carries.
+//! A ledger of what becomes of each frame. Both ends write into it: it stands for the headers of frames, which no
+//! packet of a simulation carries.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use headend_engine::units::Bytes;
 pub(crate) struct Ledger {
     deadline: Duration,
     frames: Vec<Fate>,
-    /// Datagrams by their packets' ids: the frame, and when in the order of departures each left.
+    /// The frame of each datagram and its number in the order of departures, by its packet's id.
     datagrams: BTreeMap<u64, (u64, u64)>,
     departures: u64,
-    /// The last departure of which the datagram has arrived.
+    /// The number of the last departure whose datagram has arrived.
     last_arrival: u64,
-    /// What was written to a connection: where each frame ends in its stream.
+    /// Frames that were written to a connection, each with the place in the stream where it ends.
     stream: Vec<(u64, u64)>,
-    /// How many of those have arrived whole.
+    /// The number of those that have arrived whole.
     read: usize,
 }
 
@@ -26,50 +26,50 @@ pub(crate) struct Ledger {
 struct Fate {
     captured: Time,
     bytes: Bytes,
-    /// Datagrams of it, how many have left, and how many have arrived; none in a stream of bytes.
+    /// Datagrams of it, of which `left` have left and `arrived` have arrived; none in a stream of bytes.
     datagrams: u64,
     left: u64,
     arrived: u64,
-    /// When the last of it left, in the order of departures.
+    /// The number of its last datagram in the order of departures.
     last_departure: u64,
     end: Option<End>,
-    /// Some of it left after its deadline.
+    /// True if some of it left after its deadline.
     stale: bool,
 }
 
-/// Where a frame ends.
+/// The end of a frame: where, and why there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// At its source: there was no room for it.
+    /// The source dropped it: there was no room for it.
     Skipped,
-    /// At its source, too old: all of it, or what was left.
+    /// The source took back all of it, or what was left, because it was too old.
     Withdrawn,
-    /// At its source, too old: the newest came in its place.
+    /// The source put the newest in its place, because it was too old.
     Replaced,
-    /// It arrived whole.
+    /// The frame arrived whole.
     Arrived(Time),
 }
 
-/// How many frames ended in which way.
+/// Numbers of frames by the way in which they ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Account {
-    /// All.
+    /// All frames that were made.
     pub(crate) captured: u64,
     pub(crate) on_time: u64,
     pub(crate) late: u64,
-    /// Not whole: something of it was lost.
+    /// Frames that did not arrive whole, because something of them was lost.
     pub(crate) broken: u64,
     pub(crate) skipped: u64,
     pub(crate) withdrawn: u64,
     pub(crate) replaced: u64,
-    /// Of the last two, those of which something had left.
+    /// Frames among the withdrawn and replaced of which something had left.
     pub(crate) cut: u64,
-    /// On the way, or at the source, when the run ended.
+    /// Frames on the way, or at the source, when the run ended.
     pub(crate) pending: u64,
     /// Frames of which something left after the deadline, for nothing.
     pub(crate) stale_sent: u64,
     pub(crate) on_time_bytes: u64,
-    /// From being captured to being whole at the other end, of frames on time and late: ascending.
+    /// Times from capture to arrival as a whole, of frames on time and late: ascending.
     pub(crate) delays: Vec<Duration>,
 }
 
@@ -86,12 +86,12 @@ impl Ledger {
         }
     }
 
-    /// How many frames have been made: the number of the next.
+    /// The number of frames that have been made, which is the number of the next.
     pub(crate) fn captured(&self) -> u64 {
         self.frames.len() as u64
     }
 
-    /// A frame is made; returns its number.
+    /// Notes that a frame is made, and returns its number.
     pub(crate) fn capture(&mut self, now: Time, bytes: Bytes) -> u64 {
         self.frames.push(Fate {
             captured: now,
@@ -106,19 +106,19 @@ impl Ledger {
         self.captured() - 1
     }
 
-    /// The frame will leave in so many datagrams.
+    /// Notes that the frame will leave in `datagrams` datagrams.
     pub(crate) fn divide(&mut self, number: u64, datagrams: u64) {
         self.frames[number as usize].datagrams = datagrams;
     }
 
-    /// A frame ends where it began.
+    /// Notes that a frame ended at its source.
     pub(crate) fn drop_at_source(&mut self, number: u64, end: End) {
         let fate = &mut self.frames[number as usize];
         assert!(fate.end.is_none(), "a frame ends once");
         fate.end = Some(end);
     }
 
-    /// A datagram of a frame leaves the host.
+    /// Notes that a datagram of a frame leaves the host.
     pub(crate) fn leaves(&mut self, now: Time, number: u64, id: u64) {
         self.departures += 1;
         let fate = &mut self.frames[number as usize];
@@ -128,7 +128,7 @@ impl Ledger {
         self.datagrams.insert(id, (number, self.departures));
     }
 
-    /// A datagram arrives.
+    /// Notes that a datagram arrived.
     pub(crate) fn arrives(&mut self, now: Time, id: u64) {
         let (number, departure) = self.datagrams.remove(&id).expect("no datagram comes from nowhere, or twice");
         self.last_arrival = self.last_arrival.max(departure);
@@ -139,12 +139,12 @@ impl Ledger {
         }
     }
 
-    /// A frame begins to be written to a stream, which it will bring to so many bytes.
+    /// Notes that a frame begins to be written to a stream, in which it will end at `end`.
     pub(crate) fn write(&mut self, number: u64, end: u64) {
         self.stream.push((end, number));
     }
 
-    /// Bytes of a stream leave the host, for the first time or again.
+    /// Notes that bytes of a stream leave the host, for the first time or again.
     pub(crate) fn leave(&mut self, now: Time, from: u64, to: u64) {
         let first = self.stream.partition_point(|(end, _)| *end <= from);
         let mut begin = first.checked_sub(1).map_or(0, |before| self.stream[before].0);
@@ -158,7 +158,7 @@ impl Ledger {
         }
     }
 
-    /// So many bytes of a stream have arrived in order.
+    /// Notes that the first `total` bytes of a stream have arrived in order.
     pub(crate) fn read_to(&mut self, now: Time, total: u64) {
         while let Some((_, number)) = self.stream.get(self.read).filter(|(end, _)| *end <= total) {
             self.frames[*number as usize].end = Some(End::Arrived(now));
@@ -172,7 +172,7 @@ impl Ledger {
         whole.map(|fate| fate.bytes).sum()
     }
 
-    /// How all frames ended, when the run does.
+    /// The account of all frames at the end of the run.
     pub(crate) fn account(&self) -> Account {
         let mut account = Account { captured: self.frames.len() as u64, ..Account::default() };
         for fate in &self.frames {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_stream_a_frame_has_arrived_with_its_last_byte_and_is_stale_if_any_of_it_is_sent_late() {
+    fn a_stream_s_frame_comes_with_its_last_byte_and_is_stale_if_any_is_late() {
         let mut ledger = ledger(4);
         // The second is never written.
         ledger.drop_at_source(1, End::Skipped);

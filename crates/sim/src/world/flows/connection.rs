@@ -1,4 +1,4 @@
-//! What flows over connections have in common: their two ends are planned, joined and put at their hosts.
+//! Connections of flows: their two ends are planned, joined and put at their hosts.
 
 use headend_engine::circuit::reliable::data_personality;
 use headend_engine::packet::Endpoint;
@@ -15,10 +15,10 @@ use crate::proxy::Leg;
 use crate::traffic::{Application, Server};
 use headend_scenario::Socket;
 
-/// What the two ends of a flow do, that of the data's sender first.
+/// The plans of a flow's two ends, that of the data's sender first.
 pub(super) type Plans = [Plan; 2];
 
-/// What an end does.
+/// The plan of one end: how it opens, what it writes and reads, and when it closes.
 pub(super) struct Plan {
     pub(super) opening: Opening,
     pub(super) application: Application,
@@ -26,7 +26,7 @@ pub(super) struct Plan {
     pub(super) closing: Closing,
 }
 
-/// How an end comes by its connection.
+/// The way in which an end comes by its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
     Active,
@@ -64,9 +64,9 @@ pub(super) struct Joint<'a> {
     clock_phases: [Duration; 2],
     socket: Option<&'a Socket>,
     pub(super) split: Option<Split>,
-    /// Ends that agreed beforehand: also to learn how large a full segment will be.
+    /// The two ends, agreed beforehand; they also tell how large a full segment will be.
     agreed: [Connection; 2],
-    /// Those of the proxy between them.
+    /// The two ends of the proxy between them, if there is one.
     between: Option<[Connection; 2]>,
 }
 
@@ -96,13 +96,13 @@ impl<'a> Joint<'a> {
         Joint { rng, start, isn, at, tcp, clock_phases, socket, split, agreed: agreed.into(), between }
     }
 
-    /// How large a full segment of the sender is.
+    /// The payload of a full segment of the sender.
     pub(super) fn mss(&self) -> u64 {
         self.agreed[0].mss().get()
     }
 
-    /// Puts both ends at their hosts, and those of the proxy there. `again` makes, given whether it is the client's, what
-    /// an end needs to begin anew after its connection. Returns where the ends are.
+    /// Puts both ends at their hosts, and those of the proxy there. `again` makes, given whether it is the client's,
+    /// what an end needs to begin anew after its connection. Returns where the ends are.
     pub(super) fn put(
         mut self,
         site: &mut Site<'_>,
@@ -172,7 +172,7 @@ pub(super) fn conserve_bytes(instance: &Instance, sender: &End, receiver: &End, 
     }
 }
 
-/// The same for one connection, given its ends and what was read there.
+/// Checks the bytes of one connection in both directions, given its ends and what was read there.
 fn conserve_both_ways(instance: &Instance, a: (&Connection, Bytes), b: (&Connection, Bytes)) {
     for ((from, _), (to, read)) in [(a, b), (b, a)] {
         let (acknowledged, arrived) = (from.acknowledged(), to.received());

@@ -46,7 +46,7 @@ impl Running for Streaming {
     }
 }
 
-/// What arrived of a stream of datagrams.
+/// The receiving end of a stream of datagrams.
 fn sink<'w>(world: &'w World, instance: &Instance) -> &'w Sink {
     let at = instance.receiver;
     match world.host(usize::from(at.node)).stream(at) {

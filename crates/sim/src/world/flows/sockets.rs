@@ -10,7 +10,8 @@ use super::connection::Opening;
 use crate::host::Gated;
 use headend_scenario::Socket;
 
-/// What is put before the two data TCPs of a flow, its sender's first. The control TCPs begin as the data TCPs do.
+/// The gates that are put before the two data TCPs of a flow, its sender's first. The control TCPs open as the data
+/// TCPs do.
 pub(super) fn gates(
     socket: &Socket,
     data: [&Personality; 2],

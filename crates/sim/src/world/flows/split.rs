@@ -18,7 +18,7 @@ use crate::world::build::clock_phase;
 use headend_scenario::topology::Topology;
 use headend_scenario::{Flow, NodeKind, Scenario};
 
-/// How a flow goes through its proxy: first what faces the host `from`, then what faces the host `to`.
+/// The way of a flow through its proxy: first what faces the host `from`, then what faces the host `to`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProxyWay {
     proxy: usize,
@@ -67,7 +67,7 @@ impl Split {
         }
     }
 
-    /// What the end that faces `from` (0) or `to` (1) brings to a connection that is agreed on beforehand.
+    /// The proxy's end that faces `from` (0) or `to` (1), for a connection that is agreed on beforehand.
     pub(super) fn end(&self, which: usize) -> PairedEnd<'_> {
         PairedEnd { personality: &self.tcp[which], isn: self.isn[which], clock_phase: self.clock_phase }
     }

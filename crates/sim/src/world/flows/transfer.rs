@@ -16,7 +16,7 @@ use headend_scenario::{Opening as Opens, Talk, Transfer};
 
 #[derive(Debug)]
 struct Transferring {
-    /// `None` for a flow without end.
+    /// Bytes to transfer; `None` for a flow without end.
     bytes: Option<Bytes>,
     /// Bytes that arrive at the receiver before those of the file: a response header.
     header: Bytes,
@@ -26,7 +26,7 @@ struct Transferring {
     split: Option<Between>,
 }
 
-/// A proxy's two ends of a flow: what faces the sender of the data, and what faces its receiver.
+/// A proxy's two ends of a flow: the one that faces the sender of the data, and the one that faces its receiver.
 #[derive(Clone, Copy, Debug)]
 struct Between {
     at: [Endpoint; 2],
@@ -48,7 +48,7 @@ pub(super) fn build(site: &mut Site<'_>, transfer: &Transfer) -> Instance {
     site.instance(start, at, Box::new(running))
 }
 
-/// What the applications do with so many bytes; `Bytes::MAX` has no end.
+/// The plans of both ends for a transfer of `bytes`; `Bytes::MAX` has no end.
 fn plans(talk: &Talk, bytes: Bytes) -> Plans {
     let opening = match *talk {
         Talk::Push { opening, .. } => opening,

@@ -48,7 +48,7 @@ fn one_flow_fills_the_path_with_less_than_what_it_holds_in_the_queue() {
 }
 
 #[test]
-fn losses_up_to_fifteen_percent_cost_little_more_than_the_packets_themselves() {
+fn losses_up_to_fifteen_percent_cost_little_more_than_their_packets() {
     for (loss, least) in [("1%", 0.95), ("5%", 0.9), ("10%", 0.8), ("15%", 0.6)] {
         let (rates, _) = outcome(&path(1, 333, loss));
         let share: f64 = loss.trim_end_matches('%').parse::<f64>().expect("a number") / 100.0;
@@ -79,7 +79,7 @@ fn two_flows_share_the_path_and_the_queue_stays_below_what_it_holds() {
 }
 
 #[test]
-fn a_shallow_queue_is_overrun_while_the_rate_doubles_and_filled_all_the_same() {
+fn a_shallow_queue_is_overrun_while_the_rate_doubles_and_still_filled() {
     let (rates, _) = outcome(&path(1, 20, "0%"));
     assert!(rates[0] > 17.0, "{rates:?} Mbit/s");
 }

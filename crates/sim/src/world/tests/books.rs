@@ -9,7 +9,7 @@ use headend_engine::units::Capacity;
 use super::*;
 use crate::network::Piece;
 
-/// Forwards to an honest queue, but for what `cheat` does to what comes out.
+/// A queue that forwards to an honest one, but for what `cheat` does to what comes out.
 #[derive(Debug)]
 struct Cheating {
     honest: DropTail,

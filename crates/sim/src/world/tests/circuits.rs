@@ -93,7 +93,7 @@ fn with_a_stream(settings: &[(&str, &str)]) -> [(u64, u64); 2] {
 }
 
 #[test]
-fn a_class_before_the_others_loses_nothing_in_a_circuit_that_cannot_send_all() {
+fn a_class_before_the_others_loses_nothing_in_an_overloaded_circuit() {
     let lost = |settings: &[(&str, &str)]| {
         let [(sent, bytes), _] = with_a_stream(settings);
         1.0 - bytes as f64 / (200 * sent) as f64

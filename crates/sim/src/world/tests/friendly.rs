@@ -1,4 +1,4 @@
-//! What a circuit of n control TCPs gets of a link that it shares with n Reno TCPs.
+//! The share that a circuit of n control TCPs gets of a link on which there are n Reno TCPs.
 
 use super::*;
 use headend_scenario::Document;
@@ -12,14 +12,14 @@ const RED_BY_PACKETS: &str = r#"{ model = "red", min = 10, max = 30, max_chance 
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 struct Contest {
-    /// What the circuit got of all, headers included.
+    /// The circuit's part of all bytes, headers included.
     share: f64,
-    /// Which part of the circuit's headers routers dropped.
+    /// The part of the circuit's headers that routers dropped.
     header_loss: f64,
-    /// Which part of Reno's segments they dropped.
+    /// The part of Reno's segments that they dropped.
     reno_loss: f64,
 }
 
@@ -59,7 +59,8 @@ fn mean(contests: &[Contest], of: fn(&Contest) -> f64) -> f64 {
     contests.iter().map(of).sum::<f64>() / contests.len() as f64
 }
 
-/// Within a tenth of half at each seed, and nearer on average; and headers are dropped as often as Reno's segments.
+/// Asserts that shares are within a tenth of half at each seed, and nearer on average, and that headers are dropped
+/// about as often as Reno's segments.
 fn assert_even(queue: &str) {
     std::thread::scope(|scope| {
         for n in [1, 2, 4] {
@@ -77,22 +78,22 @@ fn assert_even(queue: &str) {
 }
 
 #[test]
-fn a_decoupling_router_is_shared_evenly_by_n_control_tcps_and_n_reno_tcps_at_every_seed() {
+fn n_control_tcps_and_n_renos_share_a_decoupling_router_evenly() {
     assert_even(HEADER_DROP);
 }
 
 #[test]
-fn red_that_counts_bytes_is_shared_evenly_by_n_control_tcps_and_n_reno_tcps_at_every_seed() {
+fn n_control_tcps_and_n_renos_share_red_that_counts_bytes_evenly() {
     assert_even(RED_BY_BYTES);
 }
 
 #[test]
-fn red_that_counts_packets_is_shared_evenly_although_half_of_a_circuit_s_packets_are_headers() {
+fn n_control_tcps_and_n_renos_share_red_that_counts_packets_evenly() {
     assert_even(RED_BY_PACKETS);
 }
 
-/// Four against four through a queue that drops at the tail: the share, and how much more often a header is lost than one of
-/// Reno's segments.
+/// The circuit's share, four against four through a queue that drops at the tail, and how much more often a header is
+/// lost than one of Reno's segments.
 fn at_a_tail(queue: &str) -> (f64, f64) {
     let contests = contests(queue, 4, 1..=5);
     let of = |part| mean(&contests, part);
@@ -100,16 +101,18 @@ fn at_a_tail(queue: &str) -> (f64, f64) {
 }
 
 #[test]
-fn a_tail_that_counts_packets_gives_a_circuit_a_seventh_because_a_header_s_own_data_have_filled_it() {
-    // Eight times the loss alone is a third of the throughput, which falls with the root of loss (Mathis 1997). And half of what
-    // so small a window loses ends in a time-out: a control TCP has 30 of them in 100 s, a Reno 4.
+fn a_tail_that_counts_packets_gives_a_circuit_a_seventh() {
+    // The data before a header have filled the queue. Eight times the loss alone is a third of the throughput, which
+    // falls with the root of loss (Mathis 1997). And half of what so small a window loses ends in a time-out: a control
+    // TCP has 30 of them in 100 s, a Reno 4.
     let (share, ratio) = at_a_tail("60 packets");
     assert!((0.1..0.2).contains(&share), "{share}");
     assert!((6.0..12.0).contains(&ratio), "{ratio}");
 }
 
 #[test]
-fn a_tail_that_counts_bytes_gives_a_circuit_four_fifths_because_a_header_fits_where_a_segment_does_not() {
+fn a_tail_that_counts_bytes_gives_a_circuit_four_fifths() {
+    // A header fits where a segment does not.
     let (share, ratio) = at_a_tail("90KB");
     assert!((0.74..0.85).contains(&share), "{share}");
     assert!((0.1..0.3).contains(&ratio), "{ratio}");

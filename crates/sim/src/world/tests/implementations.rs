@@ -50,7 +50,7 @@ fn trunk(outcome: &RunOutcome) -> &CircuitRow {
 }
 
 #[test]
-fn users_packets_cross_a_free_trunk_of_any_implementation_in_order_and_in_the_link_s_time() {
+fn users_packets_cross_any_free_trunk_in_order_and_in_the_link_s_time() {
     for implementation in ALL {
         let outcome = run(implementation, &[]);
         let file = outcome.flows.iter().find(|flow| flow.flow == "file").unwrap();
@@ -82,7 +82,7 @@ fn what_leaves_the_trunk_s_ends_is_what_its_links_deliver() {
 }
 
 #[test]
-fn losses_hold_up_a_byte_stream_reorder_encapsulated_packets_and_cost_decoupled_ones_themselves() {
+fn a_loss_holds_up_a_stream_reorders_capsules_and_costs_one_if_decoupled() {
     let lossy = [("links.core.loss", "1%"), ("duration", "30s")];
     let [decoupled, encapsulated, stream] = ALL.map(|implementation| run(implementation, &lossy));
     let [decoupled, encapsulated, stream] = [&decoupled, &encapsulated, &stream].map(trunk);
@@ -99,7 +99,7 @@ fn losses_hold_up_a_byte_stream_reorder_encapsulated_packets_and_cost_decoupled_
 }
 
 #[test]
-fn full_packets_with_a_header_before_them_go_in_fragments_and_a_shorter_mtu_divides_all() {
+fn full_packets_behind_a_header_are_divided_and_a_short_mtu_divides_all() {
     let full = [("flows.voice.packet", "1500B"), ("flows.file.bytes", "1B")];
     for (implementation, settings, percent) in [
         ("decoupling", full.to_vec(), 0),

@@ -1,4 +1,4 @@
-//! What a circuit that stands for n TCPs gets of a link that it shares with n such TCPs, its datagrams being the signal.
+//! The share that a circuit which stands for n TCPs gets of a link with n such TCPs, its datagrams being the signal.
 
 use super::*;
 use headend_scenario::Document;
@@ -64,7 +64,7 @@ fn a_circuit_and_its_like_share_red_evenly() {
     assert_even(r#"{ model = "red", min = 10, max = 30, max_chance = "10%", buffer = "100 packets" }"#);
 }
 
-/// One flow alone on a link that damages bits.
+/// The circuit of one flow alone on a link that damages bits.
 fn on_damaged(losses: &str) -> CircuitRow {
     let alone = [("flows.tcp.count", "1"), ("flows.tcp.bytes", "1KB"), ("circuits.circuit.controls", "1")];
     let damage = [("links.core.loss", r#"{ model = "bit", rate = 2e-6 }"#), ("circuits.circuit.losses", losses)];

@@ -1,4 +1,4 @@
-//! Whether routers with the buffer of equation (2) drop a packet of a user, in a dozen random networks of trunks.
+//! Tests whether routers with the buffer of equation (2) drop a packet of a user, in a dozen random networks of trunks.
 
 use std::fmt::Write as _;
 
@@ -90,7 +90,7 @@ fn core(seed: u64, text: &str) -> (Vec<LinkRow>, u64) {
 }
 
 #[test]
-fn trunks_whose_tcps_leave_slow_start_at_alpha_packets_lose_no_user_s_packet_in_the_core() {
+fn trunks_that_leave_slow_start_at_alpha_lose_no_user_s_packet() {
     for seed in 1..=12 {
         let (dropped, most, required) = run(seed, ", initial_ssthresh_segments = 8");
         assert_eq!(dropped, 0, "seed {seed}: {most} of {required} bytes waited");
@@ -105,7 +105,7 @@ fn the_equation_does_not_cover_tcps_that_leave_slow_start_all_at_once() {
 }
 
 #[test]
-fn routers_that_count_all_bytes_lose_few_users_packets_of_trunks_whose_vmss_they_do_not_know() {
+fn routers_that_count_all_bytes_and_know_no_vmss_lose_few_users_packets() {
     let mut lossless = 0;
     for seed in 1..=12 {
         let (text, required) = network(seed, ", initial_ssthresh_segments = 8");

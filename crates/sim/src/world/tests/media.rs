@@ -37,7 +37,8 @@ fn stream(settings: &[(&str, &str)]) -> (MediaRow, FlowRow) {
 
 #[test]
 fn on_a_link_that_is_free_every_frame_is_on_time_whatever_carries_it() {
-    // A frame of 4000 bytes every 40 ms: three packets of 1500, 1500 and 1084 bytes take 16.336 ms and 10 ms, then 0.09 ms.
+    // A frame of 4000 bytes every 40 ms: three packets of 1500, 1500 and 1084 bytes take 16.336 ms and 10 ms, then 0.09
+    // ms.
     for (over, packets) in [("circuit", 3), ("udp", 3), ("tcp", 3)] {
         let (frames, flow) = stream(&[("flows.stream.over", over)]);
         assert_eq!((frames.frames, frames.on_time, frames.pending), (751, 750, 1), "{over}: {frames:?}");
@@ -54,7 +55,7 @@ fn on_a_link_that_is_free_every_frame_is_on_time_whatever_carries_it() {
 }
 
 #[test]
-fn a_source_that_cannot_adapt_overruns_a_slow_link_and_one_that_reads_what_waits_does_not() {
+fn a_source_overruns_a_slow_link_unless_it_adapts_to_what_waits() {
     let (naive, _) = stream(&[("flows.stream.over", "udp"), ("flows.stream.rates", r#"["3Mbit/s"]"#)]);
     assert!(naive.broken > naive.frames / 4, "{naive:?}");
     for over in ["circuit", "tcp"] {
@@ -92,7 +93,7 @@ fn a_frame_that_finds_no_room_is_skipped_whole() {
 }
 
 #[test]
-fn a_minimum_rate_brings_frames_over_a_path_that_loses_every_second_header() {
+fn a_minimum_rate_brings_frames_over_though_every_second_header_is_lost() {
     let lossy = ("links.uplink.loss", r#"{ model = "bernoulli", rate = 0.5 }"#);
     let small = [("flows.stream.rates", r#"["250kbit/s"]"#), lossy];
     let (without, _) = stream(&small);

@@ -16,13 +16,13 @@ fn network(edit: &[(&str, &str)]) -> Scenario {
 
 const VIA: (&str, &str) = ("to = \"pc\"\n", "to = \"pc\"\nvia = \"proxy\"\n");
 const BUFFER: (&str, &str) = ("relay = \"store\"", "relay = \"buffer\"");
-/// Opened and closed as a real connection, in both directions.
+/// An edit that makes the flow a real connection, opened and closed in both directions.
 const HTTP: (&str, &str) = (
     "kind = \"bulk\"\nfrom = \"server\"\nto = \"pc\"\nbytes = \"3MB\"\nhandshake = false\nwhole_segments = true\n",
     "kind = \"http-get\"\nfrom = \"server\"\nto = \"pc\"\nvia = \"proxy\"\nbytes = \"300KB\"\n",
 );
 
-/// ns-2's times are printed with six digits.
+/// True if the two agree to the six digits with which ns-2's times are printed.
 fn agrees(nanos: Option<u64>, seconds: f64) -> bool {
     nanos.is_some_and(|nanos| (nanos as f64 / 1e9 / seconds - 1.0).abs() < 5e-6)
 }
@@ -46,7 +46,7 @@ fn without_loss_each_way_through_takes_exactly_what_ns_2_took() {
 }
 
 #[test]
-fn a_buffer_between_two_equally_fast_connections_takes_what_the_harness_of_1996_took() {
+fn a_buffer_between_two_equal_connections_takes_what_it_took_in_1996() {
     // p2_fig05, "bf remRTT=20ms": every window update of the proxy's receiver counts here.
     for (bytes, seconds) in [("500KB", 1.69488), ("3MB", 8.60225)] {
         let set = [VIA, BUFFER, ("delay = \"50ms\"", "delay = \"10ms\""), ("3MB", bytes)];
@@ -114,7 +114,7 @@ fn connections_open_and_close_through_a_proxy_one_direction_at_a_time() {
 }
 
 #[test]
-fn many_connections_share_a_proxy_under_loss_and_each_byte_of_each_arrives() {
+fn many_connections_share_a_proxy_under_loss_and_every_byte_arrives() {
     let lossy = ("loss = \"0%\" }\nup", "loss = \"3%\" }\nup");
     let internet = ("delay = \"50ms\"\n", "delay = \"50ms\"\nloss = \"2%\"\n");
     for relay in [("relay = \"store\"", "relay = \"store\""), BUFFER] {

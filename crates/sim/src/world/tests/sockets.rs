@@ -37,7 +37,7 @@ fn build(kind: &str, socket: &str, link: &str, seed: u64) -> World {
 }
 
 #[test]
-fn a_socket_is_several_times_as_fast_as_the_tcp_that_controls_it_and_its_circuit_has_a_row() {
+fn a_socket_is_several_times_as_fast_as_its_control_tcp_and_has_a_row() {
     let socket = "socket = { personality = \"newreno\" }";
     for kind in ["bulk", "ftp-get"] {
         let [plain, decoupled] = ["", socket].map(|socket| run(kind, socket, 1));
@@ -65,8 +65,8 @@ fn many_sockets_at_one_host_keep_their_control_tcps_apart() {
     }
 }
 
-/// Fast retransmits and time-outs of control TCPs in four runs. They are out of slow start before the router drops headers, so that all that
-/// is lost is damaged.
+/// Fast retransmits and time-outs of control TCPs in four runs. They are out of slow start before the router drops
+/// headers, so that all that is lost is damaged.
 fn found(socket: &str, link: &str) -> [u64; 2] {
     let tcp = "personality = \"newreno\", tcp = { initial_ssthresh_segments = 40 }";
     let socket = format!("socket = {{ {tcp}, {socket} }}");
@@ -85,7 +85,7 @@ fn headers_that_are_sent_twice_spare_a_circuit_its_losses() {
 }
 
 #[test]
-fn compressed_headers_are_damaged_more_rarely_and_without_twice_all_that_follow_are_lost() {
+fn compressed_headers_fail_less_and_without_twice_take_all_that_follow() {
     let [plain, vj, twice] =
         ["none", "vj", "twice"].map(|way| found("controls = 1", &format!("header_compression = \"{way}\"")));
     assert!(twice[0] < plain[0], "16 bytes are damaged a third as often as 52: {twice:?}, {plain:?}");
