@@ -1,4 +1,4 @@
-//! How large may a socket buffer be before a modem's buffer overflows in slow start? (Tuning paper, section 5.2.)
+//! The largest socket buffer with which a modem's buffer does not overflow in slow start (tuning paper, section 5.2).
 //!
 //! A window of B packets arrives at the modem back to back at the rate `down`, and leaves it at the rate `lan`. The
 //! modem sends only once the first packet has arrived whole; while the other B - 1 arrive, in (B - 1) P / down, it
@@ -32,7 +32,7 @@ pub struct Question {
     pub mss: Bytes,
 }
 
-/// What the buffer allows each connection.
+/// The windows that the buffer allows each connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// A full packet on the wire.
