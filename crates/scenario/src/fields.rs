@@ -7,7 +7,7 @@ pub(super) mod part;
 pub use crate::flow::{FLOW, SOCKET};
 pub use crate::link::{BACK, CHANNEL, DOCSIS_CHANNEL, LINK, MODEM};
 pub use circuit::CIRCUIT;
-pub(crate) use circuit::{COPIES, DROPS, DropsTag, IMPLEMENTATIONS, LOSSES};
+pub(crate) use circuit::{COPIES, DROPS, DropsTag, IMPLEMENTATIONS, LOSS_SIGNALS, LOSSES, LossSignal};
 pub use medium::{LOSS, QUEUE, RATE};
 pub(crate) use part::of_kinds;
 

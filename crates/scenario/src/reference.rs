@@ -1,6 +1,9 @@
 //! The field tables of the reference page, made from the same table of fields as the reader.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
+
+use headend_engine::time::Duration;
+use headend_engine::units::Bytes;
 
 use super::fields::{Absent, Family, Field, Kind, PERSONALITY, SIZE_BYTES_MAX, Shape};
 use super::tcp;
@@ -31,9 +34,11 @@ fn takes(kind: &Kind) -> String {
     match *kind {
         Kind::Rate => "rate, `\"25Mbit/s\"`".into(),
         Kind::Size { max: SIZE_BYTES_MAX, .. } => "size, `\"8KB\"`".into(),
-        Kind::Size { .. } => format!("size, {}", range(kind)),
+        Kind::Size { min, max } => format!("size, {}", range(Bytes::new(min), Bytes::new(max))),
         Kind::SizeOr(word) => format!("size or `\"{word}\"`"),
-        Kind::Span { .. } => format!("time, {}", range(kind)),
+        Kind::Span { min, max } => {
+            format!("time, {}", range(Duration::from_nanos(min), Duration::from_nanos(max)))
+        }
         Kind::Chance => "probability, `\"1%\"` or `0.01`".into(),
         Kind::Flag => "`true` or `false`".into(),
         Kind::Count { min, max } => format!("whole number, {min} to {max}"),
@@ -56,16 +61,8 @@ fn takes(kind: &Kind) -> String {
     }
 }
 
-fn range(kind: &Kind) -> String {
-    use headend_engine::time::Duration;
-    use headend_engine::units::Bytes;
-    match *kind {
-        Kind::Size { min, max } => format!("`\"{}\"` to `\"{}\"`", Bytes::new(min), Bytes::new(max)),
-        Kind::Span { min, max } => {
-            format!("`\"{}\"` to `\"{}\"`", Duration::from_nanos(min), Duration::from_nanos(max))
-        }
-        _ => String::new(),
-    }
+fn range(min: impl Display, max: impl Display) -> String {
+    format!("`\"{min}\"` to `\"{max}\"`")
 }
 
 fn absent(field: &Field) -> String {

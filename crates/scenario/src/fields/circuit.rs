@@ -20,6 +20,16 @@ pub(crate) const COPIES: Field = field(
 pub(crate) const IMPLEMENTATIONS: &[(&str, Option<Method>)] =
     &[("decoupling", None), ("encapsulation", Some(Method::Encapsulation)), ("byte-stream", Some(Method::ByteStream))];
 
+/// The signals that can tell a circuit of congestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LossSignal {
+    Headers,
+    InBand,
+}
+
+pub(crate) const LOSS_SIGNALS: &[(&str, LossSignal)] =
+    &[("headers", LossSignal::Headers), ("in-band", LossSignal::InBand)];
+
 /// Which losses are congestion, with in-band control.
 pub(crate) const LOSSES: &[(&str, Losses)] = &[("all", Losses::All), ("delayed", Losses::Delayed)];
 
@@ -60,7 +70,7 @@ const CIRCUIT_FIELDS: &[Field] = &[
     ),
     field(
         "loss_signal",
-        Kind::Choice(|| vec!["headers", "in-band"]),
+        Kind::Choice(|| names(LOSS_SIGNALS)),
         Is("headers"),
         "What tells of congestion. `headers`: the loss of header packets, as in the thesis, for routers that know of them. \
          `in-band`: the loss of users' packets themselves, each in a numbered datagram that takes 36 bytes more; there are no \

@@ -6,7 +6,7 @@ use headend_engine::units::Capacity;
 
 use super::{Names, Reader, Section, medium};
 use crate::error::Problem;
-use crate::fields::{DROPS, DropsTag, IMPLEMENTATIONS, LOSSES};
+use crate::fields::{DROPS, DropsTag, IMPLEMENTATIONS, LOSS_SIGNALS, LOSSES, LossSignal};
 use crate::flow::Flow;
 use crate::model::{Circuit, Implementation, Node, NodeKind, Tcp, TunnelDrops};
 use crate::setting::Setting;
@@ -64,19 +64,9 @@ fn implementation(section: &Section<'_>, tcp: &Tcp) -> Implementation {
             let text = "users' packets stay as long as they are: only with an `implementation` that changes them";
             section.wrong("mtu", section.place_of("mtu"), Problem::Contradiction(text.to_owned()));
         }
-        if section.setting("loss_signal").text() == "in-band" {
-            return in_band(section);
-        }
-        if section.has("losses") {
-            let text =
-                "with loss_signal = \"headers\" every lost header counts: give loss_signal = \"in-band\" as well";
-            section.wrong("losses", section.place_of("losses"), Problem::Contradiction(text.to_owned()));
-        }
-        return Implementation::Decoupling {
-            controls: u32::try_from(section.setting("controls").count()).expect("the field's range fits 32 bits"),
-            vmss: section.setting("vmss").size(),
-            copies: copies_of_headers(section, tcp),
-            gmb: section.has("gmb").then(|| section.setting("gmb").rate()),
+        return match section.setting("loss_signal").choice(LOSS_SIGNALS) {
+            LossSignal::InBand => in_band(section),
+            LossSignal::Headers => decoupling(section, tcp),
         };
     };
     let others = ["controls", "vmss", "copies", "gmb", "loss_signal", "losses"];
@@ -85,12 +75,26 @@ fn implementation(section: &Section<'_>, tcp: &Tcp) -> Implementation {
             format!("implementation = \"{name}\" has no header packets and no guarantee: one connection carries all");
         section.wrong(field, section.place_of(field), Problem::Contradiction(text));
     }
-    if section.setting("drops").text() == "fair" {
+    if section.setting("drops").choice(DROPS) == DropsTag::Fair {
         let text = format!("\"fair\" needs the window of control TCPs, which implementation = \"{name}\" has not");
         section.wrong("drops", section.place_of("drops"), Problem::Contradiction(text));
     }
     let mtu = section.setting("mtu").size().get();
     Implementation::Carried { method, mtu: u32::try_from(mtu).expect("the field's range fits 32 bits") }
+}
+
+/// A circuit whose header packets are the signal.
+fn decoupling(section: &Section<'_>, tcp: &Tcp) -> Implementation {
+    if section.has("losses") {
+        let text = "with loss_signal = \"headers\" every lost header counts: give loss_signal = \"in-band\" as well";
+        section.wrong("losses", section.place_of("losses"), Problem::Contradiction(text.to_owned()));
+    }
+    Implementation::Decoupling {
+        controls: u32::try_from(section.setting("controls").count()).expect("the field's range fits 32 bits"),
+        vmss: section.setting("vmss").size(),
+        copies: copies_of_headers(section, tcp),
+        gmb: section.has("gmb").then(|| section.setting("gmb").rate()),
+    }
 }
 
 /// A circuit whose datagrams are the signal.
