@@ -20,7 +20,7 @@ pub const FILE_BYTES_MAX: usize = 1 << 20;
 /// A scenario file as a tree. Values can be changed by path before it is read.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// What messages call it.
+    /// The name that messages give it.
     pub(super) name: Arc<str>,
     /// The fields of the top level.
     pub(super) root: Table,
@@ -41,12 +41,12 @@ pub(super) struct Value {
     pub(super) data: Data,
 }
 
-/// What was written.
+/// A value as it was written, before it is read as anything.
 #[derive(Clone, Debug)]
 pub(super) enum Data {
     Text(String),
     Integer(i128),
-    /// As written: a decimal fraction must not become a binary one on the way.
+    /// A number with a fraction, kept as text: a decimal fraction must not become a binary one on the way.
     Float(String),
     Flag(bool),
     List(Vec<Value>),
@@ -179,7 +179,7 @@ impl Table {
         }
     }
 
-    /// How many values there are, tables included.
+    /// Counts the values, tables included.
     pub(super) fn values(&self) -> usize {
         self.0.iter().map(|(_, value)| value.data.values()).sum()
     }
@@ -296,7 +296,7 @@ impl Data {
 /// Byte offsets of a text as lines.
 struct Lines {
     file: Arc<str>,
-    /// Where each line starts, the first left out.
+    /// The offset at which each line starts, the first left out.
     starts: Vec<usize>,
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// More mistakes than this are counted, not listed.
 pub const MISTAKES_MAX: usize = 20;
 
-/// Why there is no scenario.
+/// The reason why there is no scenario.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file could not be read.
@@ -16,7 +16,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The operating system's reason.
         source: io::Error,
     },
     /// The scenario, or what was asked to change in it, is wrong.
@@ -24,62 +24,62 @@ pub enum Error {
     Wrong(Mistakes),
 }
 
-/// What is wrong with a scenario, in the order of reading; never empty.
+/// The mistakes in a scenario, in the order of reading; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistakes {
-    /// At most [`MISTAKES_MAX`].
+    /// The first mistakes, at most [`MISTAKES_MAX`].
     pub listed: Vec<Mistake>,
-    /// How many more there are.
+    /// The number of further mistakes.
     pub more: usize,
 }
 
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Where it was written.
+    /// The place where the value was written.
     pub place: Place,
     /// The path of the field, as for `--set`; empty if the mistake is the whole file's.
     pub field: String,
-    /// What is wrong with it.
+    /// The problem that the field has.
     pub problem: Problem,
 }
 
-/// Where a value was written.
+/// The place where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In a file.
+    /// A line of a file.
     Line {
         /// Its name.
         file: Arc<str>,
         /// The line, from 1; 0 for the whole file.
         line: usize,
     },
-    /// In a request from outside the file, quoted here.
+    /// A request from outside the file, quoted here.
     Request(Arc<str>),
 }
 
-/// What is wrong with a field.
+/// A problem that a field has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// The value is not of the kind that the field takes.
     Value {
         /// The value as written.
         found: String,
-        /// What the field takes.
+        /// The values that the field takes, in words.
         expected: String,
     },
     /// The field must be given and is not.
     Missing {
-        /// What the field takes.
+        /// The values that the field takes, in words.
         expected: String,
     },
     /// No such field, or nothing of that name.
     Unknown {
-        /// What was named: "field", "node", ...
+        /// The sort of thing that was named: "field", "node", ...
         what: &'static str,
         /// The allowed name that is nearest, if any is near.
         nearest: Option<String>,
-        /// What is allowed here.
+        /// The names that are allowed here.
         allowed: Vec<String>,
     },
     /// The values are each allowed, but not together.
@@ -89,7 +89,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Nothing of the name `found`, with the nearest of `allowed`.
+    /// Says that nothing has the name `found`, and which of `allowed` is nearest.
     pub(crate) fn unknown<'a>(what: &'static str, found: &str, allowed: impl IntoIterator<Item = &'a str>) -> Problem {
         let allowed: Vec<String> = allowed.into_iter().map(str::to_owned).collect();
         Problem::Unknown { what, nearest: nearest(found, &allowed), allowed }

@@ -22,7 +22,7 @@ use super::tcp;
 /// A table of a scenario and the fields it may have.
 #[derive(Debug)]
 pub struct Shape {
-    /// What one such table is called in messages.
+    /// The word for one such table in messages.
     pub name: &'static str,
     /// The field that says which of the others apply, if there is one.
     pub tag: Option<&'static str>,
@@ -30,14 +30,14 @@ pub struct Shape {
     pub fields: fn() -> &'static [Field],
 }
 
-/// What a field takes that can be any part of a family.
+/// A family of parts, any of which a field can take.
 #[derive(Debug)]
 pub struct Family {
     /// The table that names a part; its tag is the name.
     pub shape: Shape,
-    /// What a value may be that stands for the simplest part.
+    /// The kind of a plain value, which stands for the simplest part.
     pub plain: Kind,
-    /// What a list of times and such values is called in messages, with an example; `None` if there can be none.
+    /// The words for a list of times and such values in messages, with an example; `None` if there can be no such list.
     pub steps: Option<&'static str>,
     /// An example of the table.
     pub table: &'static str,
@@ -48,17 +48,17 @@ pub struct Family {
 pub struct Field {
     /// Its key.
     pub name: &'static str,
-    /// What it takes.
+    /// The values that it takes.
     pub kind: Kind,
-    /// What holds without it.
+    /// The meaning of its absence.
     pub absent: Absent,
     /// The values of the table's tag with which it applies; empty for all.
     pub only: &'static [&'static str],
-    /// What it means, in a sentence or two.
+    /// Its meaning, in a sentence or two.
     pub doc: &'static str,
 }
 
-/// What a field takes. Ranges include both ends.
+/// The values that a field takes. Ranges include both ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// Any text.
@@ -109,7 +109,7 @@ pub enum Kind {
     Node,
     /// The names of two nodes.
     Pair,
-    /// How much may wait.
+    /// A limit on what may wait, in packets or bytes, or none.
     Capacity,
     /// A part of a family: a plain value, one that changes, or a table that names the part.
     Part(&'static Family),
@@ -147,7 +147,7 @@ pub(crate) const HOUR_NS: u64 = 3_600 * SECOND_NS;
 /// Longest run: a thousand hours of virtual time.
 pub(crate) const DURATION_NS_MAX: u64 = 1_000 * HOUR_NS;
 
-/// When a step of a rate or loss begins.
+/// The times at which a step of a rate or loss may begin.
 pub(super) const STEP_TIME: Kind = Kind::Span { min: 0, max: DURATION_NS_MAX };
 
 pub(crate) const fn field(name: &'static str, kind: Kind, absent: Absent, doc: &'static str) -> Field {
@@ -198,7 +198,7 @@ const ROOT_FIELDS: &[Field] = &[
     field("sweep", Kind::Sweep, Is("{}"), "Fields to vary: lists of values by path. Every combination is a point."),
 ];
 
-/// What a node can be.
+/// The kinds of nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NodeTag {
     Host,
@@ -208,7 +208,7 @@ pub(crate) enum NodeTag {
 
 pub(crate) const NODE_KINDS: &[(&str, NodeTag)] =
     &[("host", NodeTag::Host), ("router", NodeTag::Router), ("proxy", NodeTag::Proxy)];
-/// How a proxy relays, given its limit.
+/// A function that makes a proxy's way of relaying from its limit.
 type Relay = fn(Bytes) -> RelayModel;
 pub(crate) const RELAYS: &[(&str, Relay)] =
     &[("buffer", |limit| RelayModel::BufferAndForward { limit }), ("store", |_| RelayModel::StoreAndForward)];

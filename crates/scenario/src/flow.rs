@@ -34,32 +34,32 @@ pub use transfer::{Opening, Talk, Transfer};
 pub struct Flow {
     /// Its name in the file.
     pub name: String,
-    /// What the applications do.
+    /// The kind of flow, which says what the applications do.
     pub kind: FlowKind,
     /// The host that sends the data: an index into [`Scenario::nodes`](super::Scenario::nodes).
     pub from: usize,
     /// The host that receives it: an index into [`Scenario::nodes`](super::Scenario::nodes).
     pub to: usize,
-    /// When the flow starts.
+    /// The time at which the flow starts.
     pub start: Duration,
     /// Each instance starts later by a random time, uniform in `0..=stagger`.
     pub stagger: Duration,
-    /// How many instances, at least 1.
+    /// The number of instances, at least 1.
     pub count: u32,
 }
 
-/// What a scenario can say of one kind of flow.
+/// A kind of flow: what scenarios may say of it, and how it is read.
 pub(crate) trait Kind: Sized {
     /// Its name in files.
     const NAME: &'static str;
-    /// What the applications do.
+    /// One sentence on what the applications do.
     const DOC: &'static str;
     /// The fields that it has beside those of every flow. Kinds may share a field, if it is the same in each.
     const FIELDS: &'static [Field];
-    /// What such flows are called where they can only be simulated; `None` if Linux can run them.
+    /// The words for such flows where they can only be simulated; `None` if Linux can run them.
     const ONLY_SIMULATED: Option<&'static str>;
 
-    /// What the table says, its mistakes reported.
+    /// Reads a flow from its table, and reports its mistakes.
     fn read(table: &Table<'_, '_>) -> Self;
 
     /// The one connection that carries its data, if it is a flow of that sort.
@@ -74,12 +74,12 @@ pub(crate) trait Kind: Sized {
 /// The ports that an instance of a flow takes at each of its hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ports {
-    /// One of those of connections, and one for each of so many control TCPs.
+    /// One port of those for connections, and one more for each control TCP.
     Connection {
-        /// How many control TCPs.
+        /// The number of control TCPs.
         controls: u32,
     },
-    /// One of those of streams of datagrams.
+    /// One port of those for streams of datagrams.
     Stream,
 }
 
@@ -99,7 +99,7 @@ struct Description {
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $Kind:ident,)+) => {
-        /// What the applications at the two ends of a flow do.
+        /// A kind of flow: the behaviour of the applications at its two ends.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum FlowKind {
             $($(#[$doc])* $Kind($Kind),)+
@@ -130,7 +130,7 @@ macro_rules! kinds {
                 match self { $(FlowKind::$Kind(kind) => Kind::transfer(kind),)+ }
             }
 
-            /// What such flows are called where they can only be simulated; `None` if Linux can run them.
+            /// The words for such flows where they can only be simulated; `None` if Linux can run them.
             pub fn only_simulated(&self) -> Option<&'static str> {
                 match self { $(FlowKind::$Kind(_) => <$Kind as Kind>::ONLY_SIMULATED,)+ }
             }
@@ -164,7 +164,7 @@ impl Flow {
         self.kind.transfer()?.via
     }
 
-    /// How much data each instance carries, if it is a transfer that ends.
+    /// The amount of data that each instance carries, if it is a transfer that ends.
     pub fn bytes(&self) -> Option<Bytes> {
         self.kind.transfer()?.bytes
     }

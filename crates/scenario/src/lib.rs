@@ -41,23 +41,23 @@ pub use model::{Circuit, Implementation, Node, NodeKind, Proxy, Tcp, TunnelDrops
 pub struct Scenario {
     /// One line for people.
     pub title: String,
-    /// Run `r` of every point uses `seed + r`.
+    /// The seed of the first run; run `r` of every point uses `seed + r`.
     pub seed: u64,
     /// Runs of every point, at least 1.
     pub runs: u32,
     /// Virtual time limit; a run ends when every flow has ended.
     pub duration: Duration,
-    /// In the file's order.
+    /// The nodes, in the file's order.
     pub nodes: Vec<Node>,
-    /// In the file's order.
+    /// The links, in the file's order.
     pub links: Vec<Link>,
-    /// In the file's order.
+    /// The flows, in the file's order.
     pub flows: Vec<Flow>,
-    /// In the file's order.
+    /// The circuits, in the file's order.
     pub circuits: Vec<Circuit>,
-    /// With it, what each flow and link did in each such span is recorded.
+    /// The span of time by which it is recorded what each flow and link did; `None` for no such record.
     pub interval: Option<Duration>,
-    /// What to vary.
+    /// The fields to vary, with their values.
     pub sweep: Sweep,
 }
 
@@ -83,10 +83,10 @@ impl Scenario {
     }
 }
 
-/// What to vary: every combination of the axes' values, the last axis fastest.
+/// The fields to vary: every combination of the axes' values, the last axis fastest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sweep {
-    /// In the file's order.
+    /// The swept fields, in the file's order.
     pub axes: Vec<Axis>,
 }
 

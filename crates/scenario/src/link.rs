@@ -30,7 +30,7 @@ pub struct Link {
     pub kind: LinkKind,
 }
 
-/// What a scenario can say of one kind of link.
+/// A kind of link: what scenarios may say of it, and how it is read.
 pub(crate) trait Kind: Sized {
     /// Its name in files.
     const NAME: &'static str;
@@ -68,7 +68,7 @@ struct Description {
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $Kind:ident($Held:ty),)+) => {
-        /// What carries the packets of a link.
+        /// A kind of link, which says what carries its packets.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum LinkKind {
             $($(#[$doc])* $Kind($Held),)+

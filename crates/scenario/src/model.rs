@@ -1,4 +1,4 @@
-//! What a scenario says, in the engine's types, with every name resolved.
+//! Nodes and circuits of a scenario in the engine's types, with every name resolved.
 
 use std::sync::Arc;
 
@@ -14,23 +14,23 @@ use headend_engine::units::{Bytes, Capacity, Rate};
 pub struct Node {
     /// Its name in the file.
     pub name: String,
-    /// What it does.
+    /// The kind of node.
     pub kind: NodeKind,
 }
 
-/// What a node does.
+/// A kind of node: a place that has connections, passes packets on, or splits connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeKind {
-    /// Runs connections and applications.
+    /// A host runs connections and applications.
     Host {
         /// The name under which the file asked for the personality.
         personality_name: String,
-        /// That personality with the node's own `tcp` fields applied; hosts in a row that are alike share it.
+        /// The personality with the node's own `tcp` fields applied; hosts in a row that are alike share it.
         personality: Arc<Personality>,
     },
-    /// Passes packets on.
+    /// A router passes packets on.
     Router,
-    /// Ends connections and connects on; passes on what is not for it.
+    /// A proxy ends connections and connects on; it passes on what is not for it.
     Proxy(Box<Proxy>),
 }
 
@@ -39,7 +39,7 @@ pub enum NodeKind {
 pub struct Proxy {
     /// Index of the link that leads to the subscribers.
     pub local_link: usize,
-    /// How far one connection may run ahead of the other.
+    /// The limit on how far one connection may run ahead of the other.
     pub model: RelayModel,
     /// The TCP of connections over that link.
     pub local: Tcp,
@@ -52,7 +52,7 @@ pub struct Proxy {
 pub struct Tcp {
     /// The name under which the file asked for the personality.
     pub name: String,
-    /// That personality with the `tcp` fields beside it applied.
+    /// The personality with the `tcp` fields beside it applied.
     pub personality: Arc<Personality>,
 }
 
@@ -67,48 +67,48 @@ pub struct Circuit {
     pub to: usize,
     /// The flows whose packets enter, as indices into [`Scenario::flows`](super::Scenario::flows); `None` for all.
     pub flows: Option<Vec<usize>>,
-    /// How users' packets cross.
+    /// The way in which users' packets cross.
     pub implementation: Implementation,
     /// The control TCPs, or the connection that they cross in.
     pub tcp: Tcp,
-    /// How much may wait to enter.
+    /// The room for packets that wait to enter.
     pub queue: Capacity,
-    /// What is dropped before that.
+    /// The packets that are dropped before that is full.
     pub drops: TunnelDrops,
     /// Flows that wait apart, by class, as indices into [`Scenario::flows`](super::Scenario::flows); all others in one more.
     pub classes: Vec<Vec<usize>>,
     /// The share of each of `classes`, beside 1 for all others; empty if the more urgent has priority.
     pub weights: Vec<u32>,
-    /// Whether it is noted how long each packet takes.
+    /// True if it is noted how long each packet takes.
     pub delays: bool,
 }
 
-/// How a circuit carries its users' packets (section 3.4 of the decoupling thesis).
+/// The ways in which a circuit carries its users' packets (section 3.4 of the decoupling thesis).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Implementation {
-    /// As they are, with header packets behind them.
+    /// Users' packets cross as they are, with header packets behind them.
     Decoupling {
-        /// How many control TCPs there are.
+        /// The number of control TCPs.
         controls: u32,
         /// Bytes of users' packets for each header packet.
         vmss: Bytes,
-        /// How many copies follow each header packet.
+        /// The number of copies that follow each header packet.
         copies: u32,
         /// The guaranteed minimum bandwidth.
         gmb: Option<Rate>,
     },
-    /// In numbered datagrams, whose fate is the signal.
+    /// Users' packets cross in numbered datagrams, whose fate is the signal of congestion.
     InBand {
-        /// How many TCPs the circuit stands for.
+        /// The number of TCPs that the circuit stands for.
         flows: u32,
-        /// Which losses shrink a window.
+        /// The losses that shrink a window.
         losses: Losses,
         /// The guaranteed minimum bandwidth.
         gmb: Option<Rate>,
     },
-    /// In the segments of a connection.
+    /// Users' packets cross in the segments of a connection.
     Carried {
-        /// How they are put there.
+        /// The way in which they are put there.
         method: Method,
         /// The longest packet on the way.
         mtu: u32,
@@ -125,16 +125,16 @@ impl Implementation {
     }
 }
 
-/// What is dropped of what waits to enter a circuit.
+/// The ways of dropping packets that wait to enter a circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TunnelDrops {
-    /// What does not fit.
+    /// Packets that do not fit.
     Tail,
-    /// Some packets from this many waiting on.
+    /// Some packets, from this many waiting on.
     Early(u64),
     /// Some packets from this many waiting on, and no flow twice in a row.
     Fair {
-        /// So many.
+        /// The number of waiting packets from which on some are dropped.
         threshold: u64,
         /// The longest round trip of users.
         user_rtt: Duration,

@@ -55,7 +55,7 @@ impl Capture {
         self.bytes.len()
     }
 
-    /// What was added since the last call, to be written on.
+    /// Takes the bytes that were added since the last call, to be written on.
     pub fn take_bytes(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }

@@ -1,4 +1,4 @@
-//! From what is written to what is meant: a document becomes a scenario, or a list of all its mistakes.
+//! The reader: a document becomes a scenario, or a list of all its mistakes.
 
 mod circuit;
 mod flows;
@@ -45,7 +45,8 @@ impl Log {
         self.add_with(place, field, || problem);
     }
 
-    /// As [`add`](Log::add), for a problem that takes time to tell: it is not told if there are enough.
+    /// Adds a mistake as [`add`](Log::add) does, for a problem that takes time to tell: it is not told if there are
+    /// enough.
     fn add_with(&self, place: &Place, field: String, problem: impl FnOnce() -> Problem) {
         if self.0.borrow().len() < MISTAKES_MAX {
             let mistake = Mistake { place: place.clone(), field, problem: problem() };
@@ -55,7 +56,7 @@ impl Log {
         }
     }
 
-    /// How many mistakes there are.
+    /// Counts the mistakes.
     fn count(&self) -> usize {
         self.0.borrow().len() + self.1.get()
     }

@@ -17,7 +17,7 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// The recordings that a document names, each read once: a sweep reads its document many times.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recordings {
-    /// What the names in the document are relative to: its own folder.
+    /// The document's own folder, to which the names in it are relative.
     folder: PathBuf,
     read: Arc<Mutex<BTreeMap<String, Reading>>>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Recordings {
 /// The opportunities of a recording, or what is wrong with it and where.
 type Reading = Result<Arc<[Duration]>, Wrong>;
 
-/// What is wrong with a recording.
+/// A problem with a recording.
 #[derive(Clone, Debug)]
 pub(super) struct Wrong {
     /// The file and line; `None` if there is no such file to have lines.

@@ -1,4 +1,4 @@
-//! What runs yield: tables of equally long columns, each with a name that ends in its unit.
+//! Results of runs: tables of equally long columns, each with a name that ends in its unit.
 
 mod circuits;
 pub mod columns;
@@ -23,7 +23,7 @@ pub use links::LinkRow;
 pub use media::MediaRow;
 use trace::Traces;
 
-/// What a sweep yields.
+/// The results of a sweep.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
     /// One row per flow instance; see [`FlowRow`].
@@ -36,7 +36,7 @@ pub struct Results {
     pub media: Option<Table>,
     /// One row per flow instance and link direction and span of time, if the scenario asks for it; see [`IntervalRow`].
     pub intervals: Option<Table>,
-    /// What was recorded on demand.
+    /// The traces that were asked for.
     pub traces: Option<Traces>,
 }
 
@@ -83,14 +83,14 @@ impl Table {
         self.columns.iter().find(|(known, _)| known == name).map(|(_, column)| column)
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.columns.first().map_or(0, |(_, column)| column.len())
     }
 }
 
 impl Column {
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         match self {
             Column::U64(values) => values.len(),
@@ -120,7 +120,7 @@ impl Column {
     }
 }
 
-/// What one run of one point yields. Whole numbers only, so that a journal keeps it exactly.
+/// The results of one run of one point. They are whole numbers only, so that a journal keeps them exactly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunOutcome {
     /// The point of the sweep.
@@ -129,7 +129,7 @@ pub struct RunOutcome {
     pub run: u64,
     /// The seed of that run.
     pub seed: u64,
-    /// When the run ended, in nanoseconds.
+    /// The time at which the run ended, in nanoseconds.
     pub end_ns: u64,
     /// Flow instances in the order of the scenario.
     pub flows: Vec<FlowRow>,

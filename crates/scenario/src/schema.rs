@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::fields::{self, Absent, Field, Kind, Shape};
 
-/// Where the schema is published, relative to the scenarios.
+/// The path of the published schema, relative to the scenarios.
 pub const ID: &str = "schema.json";
 
 /// A decimal number and one of some units, as `quantity` reads them.
@@ -59,7 +59,7 @@ fn is_whole(shape: &Shape) -> bool {
         .contains(&shape.name)
 }
 
-/// For each value of the tag, the fields that it forbids and those that it needs.
+/// Lists, for each value of the tag, the fields that it forbids and those that it needs.
 fn variants(shape: &'static Shape, tag: &'static str) -> Vec<Value> {
     let tag_field = shape.field(tag).expect("a shape has its tag");
     let Kind::Choice(names) = tag_field.kind else { panic!("a tag is a choice") };

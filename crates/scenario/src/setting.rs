@@ -20,8 +20,8 @@ impl Kind {
         self.try_read(data).ok_or_else(|| self.expected())
     }
 
-    /// As [`read`](Kind::read), where it is known who wrote the value. A bare 1 for a probability is 100% in a file, which
-    /// is written with the documentation at hand; on a command line it may as well be meant as 1%.
+    /// Reads a value as [`read`](Kind::read) does, where it is known who wrote it. A bare 1 for a probability is 100%
+    /// in a file, which is written with the documentation at hand; on a command line it may as well be meant as 1%.
     pub(super) fn read_from(&self, value: &Value) -> Result<Setting, String> {
         if self.is_ambiguous(value) { Err("its unit: 1% or 100%?".into()) } else { self.read(&value.data) }
     }
@@ -85,7 +85,7 @@ impl Kind {
         }
     }
 
-    /// What to say is expected, as in "expected ...".
+    /// Says what is expected, as in "expected ...".
     pub(super) fn expected(&self) -> String {
         match *self {
             Kind::Text | Kind::Recording => "text in quotes".into(),

@@ -1,4 +1,4 @@
-//! What to vary: axes of values, and the points that they span.
+//! Sweeps: axes of values, and the points that they span.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ impl Document {
         (0..points).map(point).collect()
     }
 
-    /// What it says, every point of its sweep checked. The fields are those of the first point.
+    /// Reads the scenario, every point of its sweep checked. The fields are those of the first point.
     pub fn scenario(&self) -> Result<Scenario, Error> {
         let sweep = Plan::new(self)?.sweep();
         let first = self.points()?.swap_remove(0).scenario;
@@ -60,7 +60,7 @@ struct Plan<'a> {
     /// A copy only if there is a sweep to be left out: a large document takes a while and some memory to copy.
     base: Cow<'a, Document>,
     axes: Vec<Written>,
-    /// Where the sweep stands.
+    /// The place where the sweep is written.
     place: Place,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Plan<'a> {
         read::scenario(&document)
     }
 
-    /// Which value of each axis point `index` has.
+    /// The number of the value that point `index` has on each axis.
     fn choice(&self, index: usize) -> Vec<usize> {
         let mut rest = index;
         let mut choice = vec![0; self.axes.len()];
@@ -173,7 +173,7 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Whether a mistake at a point need not be one at every other. That of a swept value itself says so already.
+    /// True if a mistake at a point need not be one at every other. That of a swept value itself says so already.
     fn depends(&self, mistake: &Mistake, choice: &[usize]) -> bool {
         let is_first = choice.iter().all(|&value| value == 0);
         let mut chosen = self.axes.iter().zip(choice).map(|(axis, &value)| &axis.values[value].place);
@@ -229,7 +229,7 @@ fn collect(table: &Table, prefix: &str, log: &Log, axes: &mut Vec<Written>) {
 }
 
 impl Sweep {
-    /// How many points: 1 without axes.
+    /// The number of points: 1 without axes.
     pub fn points(&self) -> usize {
         self.axes.iter().map(|axis| axis.values.len()).product()
     }

@@ -28,7 +28,7 @@ pub struct TcpOption {
 /// they survive a change of the controller's name.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// With the controller of the personality from which it differs.
+    /// The personality as set so far, with the controller of the one from which it differs.
     personality: Personality,
     /// The name of another controller, if one was given.
     controller: Option<String>,
@@ -44,9 +44,9 @@ pub fn fields() -> &'static [Field] {
     &FIELDS
 }
 
-/// Those of congestion control stand behind this one.
+/// The field behind which those of congestion control stand.
 const BEFORE_CONTROLLER: &str = "recovery";
-/// What holds of a field that is not given.
+/// The meaning of a field that is not given.
 const INHERITED: Absent = Absent::Follows("the personality's");
 
 static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
@@ -557,7 +557,7 @@ impl Draft {
     }
 }
 
-/// What makes a personality one that cannot work, in words.
+/// Says, in words, why a personality cannot work; `None` if it can.
 fn contradiction(p: &Personality) -> Option<String> {
     let short = |name: &str, buffer: Bytes| {
         (buffer < p.mss).then(|| format!("{name} = {buffer} holds no segment of mss = {}", p.mss))

@@ -1,4 +1,4 @@
-//! How the links of a scenario join its nodes: who reaches whom, and by which links. Whoever checks, simulates or emulates
+//! The topology of a scenario: which nodes reach each other, and by which links. Whoever checks, simulates or emulates
 //! a scenario asks here.
 //!
 //! Routers and proxies pass packets on; a host passes nothing on. Over a link that is `one_way` packets are routed from the
@@ -21,13 +21,14 @@ pub const CONNECTIONS_MAX: u64 = u16::MAX as u64 + 1 - FIRST_PORT as u64;
 /// The most streams of datagrams and frames that a host has ports for.
 pub const STREAMS_MAX: u64 = FIRST_PORT as u64;
 
-/// Where to send a packet for each node of the network; `None` for the node itself and for those out of reach.
+/// The port by which to send a packet for each node of the network; `None` for the node itself and for those out of
+/// reach.
 pub type Routes = Vec<Option<Port>>;
 
-/// How the links join the nodes.
+/// The links as they join the nodes.
 #[derive(Debug)]
 pub struct Topology {
-    /// For each node, its links in the order of the file: port k leads along the k-th.
+    /// The links of each node in the order of the file: port k leads along the k-th.
     ways: Vec<Vec<Way>>,
     passes_on: Vec<bool>,
     groups: Groups,
@@ -39,9 +40,9 @@ struct Way {
     /// The node at its far end.
     to: usize,
     link: usize,
-    /// Whether routes lead along it.
+    /// True if routes lead along it.
     leads: bool,
-    /// Whether routes lead along it from the far end to here.
+    /// True if routes lead along it from the far end to here.
     returns: bool,
 }
 
@@ -85,7 +86,7 @@ impl Topology {
         routes
     }
 
-    /// Whether packets get from `from` to `to`. Takes far less time than [`routes`](Topology::routes).
+    /// True if packets get from `from` to `to`. This takes far less time than [`routes`](Topology::routes).
     pub fn reaches(&self, from: usize, to: usize) -> bool {
         let neighbours = self.ways[from].iter().filter(|way| way.leads).map(|way| way.to);
         if from == to || neighbours.clone().any(|next| next == to) {
@@ -122,7 +123,7 @@ impl Topology {
         Port(self.ways[node].len() as u16)
     }
 
-    /// Whether packets from `node` to `to` leave it by link number `link` of the scenario.
+    /// True if packets from `node` to `to` leave it by link number `link` of the scenario.
     pub fn leads_over(&self, node: usize, to: usize, link: usize) -> bool {
         self.routes(node)[to].is_some_and(|port| self.link_at(node, port) == Some(link))
     }
@@ -131,11 +132,11 @@ impl Topology {
 /// Routers that reach each other over links which lead both ways, and how such groups lead to each other.
 #[derive(Debug)]
 struct Groups {
-    /// By node: its group, named after one of its routers. A host is alone.
+    /// The group of each node, named after one of its routers. A host is alone.
     of: Vec<usize>,
-    /// By group: the groups that links which lead one way lead to.
+    /// The groups that each group's links lead to which lead one way.
     next: Vec<Vec<usize>>,
-    /// By group: all groups that can be reached from it, worked out when first asked for.
+    /// The groups that can be reached from each group, worked out when first asked for.
     reached: Vec<OnceLock<BTreeSet<usize>>>,
 }
 
@@ -162,7 +163,7 @@ impl Groups {
         Groups { of, next, reached }
     }
 
-    /// Whether packets get from a router of group `from` to one of group `to`.
+    /// True if packets get from a router of group `from` to one of group `to`.
     fn leads(&self, from: usize, to: usize) -> bool {
         from == to || !self.next.is_empty() && self.reached[from].get_or_init(|| self.reached_from(from)).contains(&to)
     }
@@ -186,7 +187,7 @@ fn find(parents: &mut [usize], mut index: usize) -> usize {
     index
 }
 
-/// How many nodes the graph of such a network has: its own, and what carries the packets of its links.
+/// Counts the nodes of such a network's graph: its own, and what carries the packets of its links.
 pub fn graph_nodes(nodes: &[Node], links: &[Link]) -> usize {
     nodes.len() + links.iter().map(|link| link.kind.graph_nodes()).sum::<usize>()
 }

@@ -7,7 +7,7 @@ use headend_engine::circuit::carried::Method;
 use headend_engine::circuit::in_band::Losses;
 use headend_engine::part::names;
 
-/// Of headers: of trunks as of sockets.
+/// The copies of header packets, of a trunk or of a socket.
 pub(crate) const COPIES: Field = field(
     "copies",
     Kind::Count { min: 0, max: 8 },
@@ -30,10 +30,10 @@ pub(crate) enum LossSignal {
 pub(crate) const LOSS_SIGNALS: &[(&str, LossSignal)] =
     &[("headers", LossSignal::Headers), ("in-band", LossSignal::InBand)];
 
-/// Which losses are congestion, with in-band control.
+/// The losses that can count as congestion, with in-band control.
 pub(crate) const LOSSES: &[(&str, Losses)] = &[("all", Losses::All), ("delayed", Losses::Delayed)];
 
-/// What is dropped of what waits.
+/// The ways of dropping packets that wait to enter a circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DropsTag {
     Tail,

@@ -1,5 +1,4 @@
-//! What a link does to packets: which are lost, how fast it serves, and what its queue drops. Each is a family of parts of
-//! the engine, which say themselves what there is to say of them.
+//! Losses, rates and queues of links: three families of parts of the engine, each of which describes itself.
 
 use std::sync::LazyLock;
 
@@ -23,7 +22,7 @@ static LOSS_FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
     of_family(field("model", names, Required, ""), LossModel::ALL)
 });
 
-/// How fast a link serves.
+/// The rate at which a link serves.
 pub static RATE: Family = Family {
     shape: Shape { name: "rate", tag: Some("model"), fields: || &RATE_FIELDS },
     plain: Kind::Rate,
@@ -35,7 +34,7 @@ static RATE_FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
     of_family(field("model", names, Is("trace"), ""), RateModel::ALL)
 });
 
-/// What is dropped of what arrives at a queue.
+/// The queue of a link, and the packets that it drops.
 pub static QUEUE: Family = Family {
     shape: Shape { name: "queue", tag: Some("model"), fields: || &QUEUE_FIELDS },
     plain: Kind::Capacity,

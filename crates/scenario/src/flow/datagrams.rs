@@ -10,13 +10,13 @@ use crate::fields::{self, DURATION_NS_MAX, Field, field};
 /// Packets at a rate, with no regard to anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagrams {
-    /// How fast.
+    /// The rate at which packets are sent, headers included.
     pub rate: Rate,
     /// A packet on the wire.
     pub packet: Bytes,
-    /// How long packets are sent before each pause; `None` for ever.
+    /// The time for which packets are sent before each pause; `None` for ever.
     pub on: Option<Duration>,
-    /// How long a pause lasts.
+    /// The length of a pause.
     pub off: Duration,
 }
 

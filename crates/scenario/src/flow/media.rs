@@ -15,27 +15,27 @@ use crate::setting::Setting;
 /// Frames at a rate, each with a deadline, and how they get across.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media {
-    /// What carries them.
+    /// The carrier of the frames.
     pub over: Over,
-    /// From one frame to the next.
+    /// The time from one frame to the next.
     pub frame_interval: Duration,
     /// Bit rates of all frames together, ascending; at least one.
     pub rates: Vec<Rate>,
-    /// Every so-many-th frame is a key frame, at least 1 ...
+    /// The distance from one key frame to the next, in frames, at least 1.
     pub key_every: u64,
-    /// ... and so many times as large as the others, at least 1.
+    /// The size of a key frame, in sizes of the others, at least 1.
     pub key_size: u64,
-    /// A frame that is not whole at the other end by then is late.
+    /// The time within which a frame must be whole at the other end; otherwise it is late.
     pub deadline: Duration,
     /// The largest datagram, with its headers.
     pub packet: Bytes,
-    /// What becomes of frames that are stale before they leave.
+    /// The treatment of frames that are stale before they leave.
     pub stale: Stale,
-    /// A frame that has waited so long is, unless it has begun to leave.
+    /// The wait after which a frame is stale, unless it has begun to leave.
     pub stale_after: Duration,
 }
 
-/// What carries frames.
+/// The carriers that frames can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Over {
     /// Datagrams that leave as soon as they are made.
@@ -48,25 +48,25 @@ pub enum Over {
         vmss: Bytes,
         /// The guaranteed minimum rate.
         gmb: Option<Rate>,
-        /// How much may wait to enter.
+        /// The room for packets that wait to enter.
         queue: Capacity,
     },
 }
 
-/// What a source does with frames that have become stale before they left.
+/// The treatments of frames that have become stale before they left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stale {
-    /// They leave all the same.
+    /// Stale frames leave all the same.
     Keep,
-    /// It takes them back.
+    /// The source takes them back.
     Withdraw,
-    /// It takes them back, and puts the newest in the place of the first.
+    /// The source takes them back, and puts the newest in the place of the first.
     Replace,
 }
 
 const STALE: &[(&str, Stale)] = &[("keep", Stale::Keep), ("withdraw", Stale::Withdraw), ("replace", Stale::Replace)];
 
-/// How what carries frames is read.
+/// A function that reads a carrier of frames.
 type ReadOver = fn(&Section<'_>) -> Over;
 const OVER: &[(&str, ReadOver)] = &[
     ("circuit", |section| Over::Circuit {

@@ -14,11 +14,12 @@ use crate::setting::Setting;
 pub struct Requests {
     /// Length of a request.
     pub request: Bytes,
-    /// What is asked for in turns; at least one.
+    /// The sizes that are asked for in turns; at least one.
     pub sizes: Vec<Bytes>,
-    /// From the end of one connection to the beginning of the next.
+    /// The time from the end of one connection to the beginning of the next.
     pub pause: Duration,
-    /// From a request's arrival to its answer: the shortest time, and how much longer it may be, uniform.
+    /// The time from a request's arrival to its answer: the shortest, and the range of a uniform random time added to
+    /// it.
     pub answer: [Duration; 2],
 }
 

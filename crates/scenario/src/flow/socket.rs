@@ -13,11 +13,11 @@ use crate::tcp;
 /// The circuit of a reliable decoupling socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Socket {
-    /// How many control TCPs there are.
+    /// The number of control TCPs.
     pub controls: u32,
     /// Bytes of data packets for each header packet.
     pub vmss: Bytes,
-    /// How many copies follow each header packet.
+    /// The number of copies that follow each header packet.
     pub copies: u32,
     /// The control TCPs.
     pub tcp: Tcp,

@@ -7,23 +7,23 @@ use crate::fields::Absent::Is;
 use crate::fields::{self, Field, field};
 use crate::model::{Node, NodeKind};
 
-/// So much data over one connection, or over two through a proxy.
+/// An amount of data over one connection, or over two through a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// How much data; `None` until the duration ends.
+    /// The amount of data; `None` until the duration ends.
     pub bytes: Option<Bytes>,
     /// The proxy that splits the connection, if any: an index into [`Scenario::nodes`](crate::Scenario::nodes).
     pub via: Option<usize>,
-    /// Who connects, and what else is said.
+    /// The talk on the connection: who connects, and what else is said.
     pub talk: Talk,
 }
 
-/// What is said on a connection.
+/// The talk on a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Talk {
     /// The sender sends.
     Push {
-        /// How the connection comes about.
+        /// The way in which the connection comes about.
         opening: Opening,
         /// The last segment is padded to a full one, as in ns; goodput counts the data alone.
         whole_segments: bool,
@@ -41,10 +41,10 @@ pub enum Talk {
     },
 }
 
-/// How the connection of a flow comes about over which the sender sends.
+/// The ways in which a connection comes about over which the sender sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// It is there beforehand, as in ns.
+    /// The connection is there beforehand, as in ns.
     Beforehand,
     /// The sender connects.
     BySender,
@@ -71,7 +71,7 @@ impl Transfer {
         }
     }
 
-    /// Whether the last segment is padded to a full one.
+    /// True if the last segment is padded to a full one.
     pub fn whole_segments(&self) -> bool {
         matches!(self.talk, Talk::Push { whole_segments: true, .. })
     }

@@ -13,9 +13,9 @@ use crate::recording::Recordings;
 /// Two channels of a cable network, a modem with a buffer, and an Ethernet behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cable {
-    /// Headend to modem.
+    /// The channel from headend to modem.
     pub down: Channel,
-    /// Modem to headend.
+    /// The channel from modem to headend.
     pub up: Channel,
     /// Propagation over the cable, one way, the same in each direction.
     pub delay: Duration,

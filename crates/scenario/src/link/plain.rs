@@ -15,11 +15,11 @@ use crate::read::{compression, copies, discipline, loss, rate};
 /// A wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plain {
-    /// From the first node of `between` to the second.
+    /// The direction from the first node of `between` to the second.
     pub there: Direction,
-    /// From the second node to the first.
+    /// The direction from the second node to the first.
     pub back: Direction,
-    /// Routes lead over it only from the first node to the second.
+    /// True if routes lead over it only from the first node to the second.
     pub one_way: bool,
 }
 

@@ -79,7 +79,7 @@ fn tshark_reads_back_times_lengths_and_options_of_truncated_packets() {
     assert_eq!(lines[4], "4.000000028,1512,80,1460,,2");
 }
 
-/// What tshark prints of `fields` for each packet, separated by commas, lists by spaces.
+/// The values of `fields` that tshark prints for each packet, separated by commas, lists by spaces.
 fn fields_of(capture: &[u8], name: &str, fields: &[&str]) -> Option<Vec<String>> {
     let mut arguments = vec!["-o", "tcp.relative_sequence_numbers:FALSE", "-T", "fields", "-E", "separator=,"];
     arguments.extend(["-E", "aggregator=/s"]);

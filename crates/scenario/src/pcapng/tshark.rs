@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// What tshark prints for `capture`, or nothing if it is not installed.
+/// Runs tshark on `capture` and returns what it prints; `None` if it is not installed.
 pub(crate) fn tshark(capture: &[u8], name: &str, arguments: &[&str]) -> Option<String> {
     let path = std::env::temp_dir().join(format!("headend-{}-{name}.pcapng", std::process::id()));
     std::fs::write(&path, capture).unwrap();

@@ -11,7 +11,7 @@ use crate::flow::Flow;
 use crate::model::{Circuit, Implementation, Node, NodeKind, Tcp, TunnelDrops};
 use crate::setting::Setting;
 
-/// Where a name leads that is not known.
+/// The index that stands for a name that is not known.
 const NOWHERE: usize = usize::MAX;
 
 /// All circuits, in the file's order.
@@ -110,7 +110,7 @@ fn in_band(section: &Section<'_>) -> Implementation {
     }
 }
 
-/// How many copies follow each header of control TCPs like this one.
+/// Reads the number of copies that follow each header of control TCPs like this one.
 pub(crate) fn copies_of_headers(section: &Section<'_>, tcp: &Tcp) -> u32 {
     let copies = medium::copies(section.setting("copies"));
     if copies > 0 && !tcp.personality.timestamps {
@@ -149,7 +149,7 @@ fn listed(field: &str, list: Setting, section: &Section<'_>, flows: &[Flow]) -> 
     list.list().into_iter().filter_map(|name| find(name.text())).collect()
 }
 
-/// Which flows wait apart; none twice, and none that the circuit does not carry.
+/// Reads the flows that wait apart; none is there twice, and none that the circuit does not carry.
 fn classes(section: &Section<'_>, carried: Option<&[usize]>, flows: &[Flow]) -> Vec<Vec<usize>> {
     if !section.has("classes") {
         return Vec::new();
@@ -197,7 +197,7 @@ fn drops(section: &Section<'_>, queue: Capacity) -> TunnelDrops {
     }
 }
 
-/// From how many waiting packets on some are dropped: fewer than fit into `queue`.
+/// Reads the number of waiting packets from which on some are dropped: fewer than fit into `queue`.
 fn threshold(section: &Section<'_>, queue: Capacity) -> u64 {
     let threshold = section.setting("threshold").count();
     match queue {

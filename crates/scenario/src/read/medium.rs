@@ -1,5 +1,4 @@
-//! How fast a link serves, what it loses and what its queue drops: fields that may be a plain value, steps of it, or a table
-//! that names a part.
+//! Rates, losses and queues of links: fields that may be a plain value, steps of it, or a table that names a part.
 
 use headend_engine::link::headers::HeaderCompression;
 use headend_engine::link::loss::{self, LossModel};
@@ -62,15 +61,15 @@ pub(crate) fn discipline(section: &Section<'_>, recordings: &Recordings) -> Disc
     read.unwrap_or(Discipline::UNLIMITED)
 }
 
-/// How a field was given that takes a part of a family.
+/// A field that takes a part of a family, in the form in which it was given.
 enum Given<'a> {
-    /// As a value.
+    /// One value.
     Plain(Setting),
-    /// As values, each from a time on, the first from the start.
+    /// Values, each from a time on, the first from the start.
     Steps(Vec<(Time, Setting)>),
-    /// As a table that names the part.
+    /// A table that names the part.
     Table(Box<Section<'a>>),
-    /// Not as it can be; a mistake was reported.
+    /// A form that it cannot have; the mistake was reported.
     Wrong,
 }
 
@@ -151,7 +150,7 @@ pub(crate) fn compression(chosen: Setting) -> HeaderCompression {
     chosen.choice(HeaderCompression::ALL)
 }
 
-/// How many copies something has.
+/// The field `header_copies` of a link or direction, and `copies` of a circuit.
 pub(crate) fn copies(given: Setting) -> u32 {
     u32::try_from(given.count()).expect("the field's range fits 32 bits")
 }

@@ -1,4 +1,4 @@
-//! What flows and circuits need of the network: ways there and back, ports at nodes, and time.
+//! Checks that flows and circuits find in the network what they need: ways there and back, ports at nodes, and time.
 
 use headend_engine::time::Time;
 
@@ -58,7 +58,7 @@ pub(super) fn check(scenario: &Scenario, root: &Section<'_>, flows: &Named<'_>, 
     }
 }
 
-/// How many of something there are at each node, and how many it has ports for.
+/// A count of something at each node, and the most for which a node has ports.
 struct Tally {
     what: &'static str,
     most: u64,

@@ -85,7 +85,7 @@ pub(super) fn personalities<'a>(
     all
 }
 
-/// `draft` with the fields that `section` gives.
+/// Returns `draft` with the fields that `section` gives.
 fn with_fields(mut draft: Draft, section: &Section<'_>) -> Draft {
     for field in tcp::fields().iter().filter(|field| section.has(field.name)) {
         draft.set(field.name, section.setting(field.name));

@@ -59,7 +59,7 @@ impl<'a> Section<'a> {
         self.log.add(place, format!("{}{field}", self.prefix), problem);
     }
 
-    /// Nothing that may stand in `field` has the name that is there.
+    /// Reports that nothing which may stand in `field` has the name that is there.
     pub(crate) fn unknown<'n>(
         &self,
         field: &str,
@@ -71,7 +71,7 @@ impl<'a> Section<'a> {
         self.log.add_with(self.place_of(field), path, || Problem::unknown(what, name, allowed));
     }
 
-    /// What the table's tag stands for; the first of all if the tag is a mistake, which was reported.
+    /// Returns what the table's tag stands for; the first of all if the tag is a mistake, which was reported.
     pub(super) fn chosen<T: Copy>(&self, tags: &[(&str, T)]) -> T {
         let name = self.tag.as_deref().unwrap_or(tags[0].0);
         tags.iter().find(|(known, _)| *known == name).expect("a tag was checked against its choices").1
@@ -143,7 +143,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// What the file holds that the field names.
+    /// Reads the recording that the field names.
     fn recording(&self, name: &str, recordings: &Recordings) -> Setting {
         let before = self.log.count();
         let file = self.setting(name);
@@ -225,7 +225,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// What holds without a field; the shapes' own texts are right, and a test reads them all.
+/// Reads a field's default. The shapes' own texts are right, and a test reads them all.
 pub(crate) fn default_setting(field: &Field, text: &str) -> Setting {
     let data = match field.kind {
         Kind::Flag => Data::Flag(text == "true"),

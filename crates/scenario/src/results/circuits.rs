@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::columns::{ColumnOf, count, name, number};
 use super::seconds;
 
-/// What one circuit did.
+/// One circuit's row: what it did in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CircuitRow {
     /// The circuit's name in the scenario.
@@ -18,7 +18,7 @@ pub struct CircuitRow {
     pub guaranteed_bytes: u64,
     /// Header packets sent, those sent again included; segments, if users' packets are inside of them.
     pub headers: u64,
-    /// Of those, sent again.
+    /// Header packets among them that were sent again.
     pub header_retransmits: u64,
     /// Retransmission time-outs of its TCPs.
     pub timeouts: u64,
@@ -46,19 +46,19 @@ pub struct CircuitRow {
     /// Datagrams that were taken for lost, of a circuit with in-band control.
     #[serde(default)]
     pub datagrams_lost: u64,
-    /// Of those, taken for damaged.
+    /// Datagrams among them that were taken for damaged.
     #[serde(default)]
     pub datagrams_damaged: u64,
     /// Users' packets that have left it, if the scenario asks for its delays.
     #[serde(default)]
     pub passed: u64,
-    /// Their bytes.
+    /// The bytes of those packets.
     #[serde(default)]
     pub passed_bytes: u64,
-    /// Of those, that came after one that had entered later.
+    /// Packets among them that came after one that had entered later.
     #[serde(default)]
     pub reordered: u64,
-    /// From entering the tunnel queue to leaving the circuit: mean, quantile 95 per cent and largest.
+    /// The time from entering the tunnel queue to leaving the circuit: mean, quantile 95 per cent and largest.
     #[serde(default)]
     pub delay_ns: Option<[u64; 3]>,
     /// The same from leaving the tunnel queue.

@@ -12,12 +12,12 @@ pub(super) struct ColumnOf<Row> {
     value: Value<Row>,
 }
 
-/// What is published of a column.
+/// The published definition of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Ends in the unit, if that is one of time, rate or size.
+    /// The column's name, which ends in the unit if that is one of time, rate or size.
     pub name: &'static str,
-    /// Such as "s"; empty for a name or a number without a unit.
+    /// The unit, such as "s"; empty for a name or a number without a unit.
     pub unit: &'static str,
     /// One or more whole sentences.
     pub meaning: &'static str,

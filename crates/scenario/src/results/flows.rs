@@ -5,22 +5,22 @@ use serde::{Deserialize, Serialize};
 use super::columns::{ColumnOf, count, name, number};
 use super::{bits_per_second, seconds};
 
-/// What one flow instance did.
+/// One flow instance's row: what it did in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowRow {
     /// The flow's name in the scenario.
     pub flow: String,
-    /// Which of its `count` instances, from 0.
+    /// The number of the instance among the flow's `count`, from 0.
     pub instance: u64,
     /// The bytes asked for; of a flow without end, the bytes delivered.
     pub bytes: u64,
-    /// When it started.
+    /// The time at which it started.
     pub start_ns: u64,
-    /// From the start to the last data byte at the receiver, if it came.
+    /// The time from the start to the last data byte at the receiver, if it came.
     pub transfer_ns: Option<u64>,
-    /// From the start to the last acknowledgement at the sender, if it came.
+    /// The time from the start to the last acknowledgement at the sender, if it came.
     pub acked_ns: Option<u64>,
-    /// From the start to the end of the transfer, of the connection or of the run, whichever was first.
+    /// The time from the start to the end of the transfer, of the connection or of the run, whichever was first.
     pub active_ns: u64,
     /// Bytes of the file delivered in order, at most `bytes`.
     pub delivered_bytes: u64,
@@ -40,7 +40,7 @@ pub struct FlowRow {
     pub rtt_ns: Option<[u64; 4]>,
     /// Largest congestion window.
     pub cwnd_max_bytes: u64,
-    /// Why the connection failed; empty if it did not.
+    /// The reason why the connection failed; empty if it did not.
     pub fault: String,
 }
 

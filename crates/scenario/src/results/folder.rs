@@ -11,8 +11,9 @@ pub const JOURNAL: &str = "journal.jsonl";
 
 impl Results {
     /// Writes `flows.csv`, `links.csv`, `circuits.csv`, `media.csv` and `intervals.csv` if there are any, and with traces
-    /// `series.csv`, `packets.csv` and a capture for each host, run and point, into the folder `part`, which may hold a journal and is renamed to `folder` when all is written.
-    /// `scenario` is stored beside them, so that the results can be had again.
+    /// `series.csv`, `packets.csv` and a capture for each host, run and point, into the folder `part`, which may hold a
+    /// journal and is renamed to `folder` when all is written. `scenario` is stored beside them, so that the results can be
+    /// had again.
     ///
     /// # Errors
     /// If `folder` exists and is not empty, or something cannot be written; then `folder` is untouched.

@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use super::columns::{ColumnOf, count, name, number};
 use super::seconds;
 
-/// What a flow instance or a link direction did in a span of time.
+/// One row for a flow instance or a link direction: what it did in a span of time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntervalRow {
-    /// `flow` or `link`.
+    /// The sort of the row: `flow` or `link`.
     pub kind: Arc<str>,
     /// The flow's or link's name in the scenario.
     pub name: Arc<str>,
-    /// Which of the flow's instances, or which direction of the link.
+    /// The flow's instance, or the direction of the link.
     pub part: Arc<str>,
-    /// When the span ended.
+    /// The time at which the span ended.
     pub end_ns: u64,
     /// Bytes of packets that arrived in it, at the flow's receiver or at the link's end.
     pub bytes: u64,

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::columns::{ColumnOf, count, name, number};
 use super::ratio;
 
-/// What one direction of a link did.
+/// One row for a direction of a link: what it did in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkRow {
     /// The link's name in the scenario.
     pub link: Arc<str>,
-    /// Which channel of it.
+    /// The direction or channel of the link.
     pub direction: Arc<str>,
     /// Packets offered.
     pub arrived: u64,
@@ -20,10 +20,10 @@ pub struct LinkRow {
     pub delivered: u64,
     /// Packets that the queue refused or evicted.
     pub dropped: u64,
-    /// Of those, packets of circuits' users.
+    /// Packets of circuits' users among them.
     #[serde(default)]
     pub dropped_user: u64,
-    /// Of those, header packets of circuits.
+    /// Header packets of circuits among them.
     #[serde(default)]
     pub dropped_headers: u64,
     /// Most bytes ever waiting, the packet in service not counted.

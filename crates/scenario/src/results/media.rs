@@ -7,40 +7,40 @@ use serde::{Deserialize, Serialize};
 use super::columns::{ColumnOf, count, name, number};
 use super::{bits_per_second, seconds};
 
-/// What became of the frames of one flow instance.
+/// One flow instance's row: what became of its frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MediaRow {
     /// The flow's name in the scenario.
     pub flow: Arc<str>,
-    /// Which of its `count` instances, from 0.
+    /// The number of the instance among the flow's `count`, from 0.
     pub instance: u64,
-    /// From the start to the end of the run.
+    /// The time from the start to the end of the run.
     pub active_ns: u64,
     /// Frames that were made. Each is one of the next seven.
     pub frames: u64,
-    /// Whole at the other end by the deadline.
+    /// Frames that were whole at the other end by the deadline.
     pub on_time: u64,
-    /// Whole at the other end after it.
+    /// Frames that were whole at the other end after it.
     pub late: u64,
-    /// Not whole: something of it was lost.
+    /// Frames that were not whole at the other end: something of them was lost.
     pub broken: u64,
-    /// Not sent, because there was no room for it to wait.
+    /// Frames that were not sent, because there was no room for them to wait.
     pub skipped: u64,
-    /// Taken back when stale, whole or what was left.
+    /// Frames that were taken back when stale, whole or what was left of them.
     pub withdrawn: u64,
-    /// Likewise, and the newest came in its place.
+    /// Frames that were taken back likewise, and the newest came in the place of the first.
     pub replaced: u64,
-    /// Under way or waiting when the run ended.
+    /// Frames that were under way or waiting when the run ended.
     pub pending: u64,
-    /// Of those withdrawn or replaced, those of which something had left.
+    /// Frames of which something had left, among those withdrawn or replaced.
     pub cut: u64,
     /// Frames of which something left its host after the deadline.
     pub stale_sent: u64,
     /// Bytes of the frames on time.
     pub on_time_bytes: u64,
-    /// How often the source went to another rate.
+    /// The number of times that the source went to another rate.
     pub rate_changes: u64,
-    /// From being made to being whole at the other end, of all frames that were: mean.
+    /// The time from being made to being whole at the other end, of all frames that were: mean.
     pub delay_mean_ns: Option<u64>,
     /// The quantile 95 per cent.
     pub delay_p95_ns: Option<u64>,

@@ -1,4 +1,4 @@
-//! What a run records on demand: time series of senders, what happened to each packet, and captures.
+//! Records of a run that are made on demand: time series of senders, what happened to each packet, and captures.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct Traces {
     pub series: Table,
     /// Packets, a row for each event.
     pub packets: Table,
-    /// What each host saw, as files.
+    /// The packets that each host saw, as files.
     pub captures: Vec<CaptureFile>,
 }
 
@@ -34,14 +34,14 @@ pub struct CaptureFile {
     pub pcapng: Vec<u8>,
 }
 
-/// What one run records.
+/// The records of one run.
 #[derive(Clone, Debug, Default)]
 pub struct RunTrace {
     /// Samples of each sender.
     pub series: Vec<SeriesRow>,
-    /// What happened to packets.
+    /// The events that happened to packets.
     pub packets: Vec<PacketRow>,
-    /// What each host saw, by its name.
+    /// The packets that each host saw, by its name.
     pub captures: Vec<(Arc<str>, Capture)>,
 }
 
@@ -57,7 +57,7 @@ impl RunTrace {
         self.series.extend(samples.iter().map(|&sample| SeriesRow { flow: flow.clone(), instance, sample }));
     }
 
-    /// What each host saw: its name and a pcapng file, in the order of the nodes.
+    /// Turns the captures into each host's name and a pcapng file, in the order of the nodes.
     pub fn into_captures(self) -> impl Iterator<Item = (Arc<str>, Vec<u8>)> {
         self.captures.into_iter().map(|(host, capture)| (host, capture.into_bytes()))
     }
@@ -66,13 +66,13 @@ impl RunTrace {
 /// The state of a sender at a moment; sizes and places in the stream in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When.
+    /// The time of the sample.
     pub time: Time,
     /// Congestion window.
     pub cwnd: u64,
     /// Slow-start threshold; `None` before the first congestion.
     pub ssthresh: Option<u64>,
-    /// Sent, and neither acknowledged nor taken for lost.
+    /// Bytes sent, and neither acknowledged nor taken for lost.
     pub in_flight: u64,
     /// Retransmission time-out.
     pub rto: Duration,
@@ -107,43 +107,43 @@ impl Sample {
 pub struct SeriesRow {
     /// The flow's name in the scenario.
     pub flow: Arc<str>,
-    /// Which of its `count` instances, from 0.
+    /// The number of the instance among the flow's `count`, from 0.
     pub instance: u64,
     /// The sample.
     pub sample: Sample,
 }
 
-/// What happened to a packet.
+/// An event that can happen to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// It left a host.
+    /// The packet left a host.
     Sent,
-    /// It came to a host.
+    /// The packet came to a host.
     Received,
-    /// A queue dropped it.
+    /// A queue dropped the packet.
     Dropped,
-    /// The medium destroyed it.
+    /// The medium destroyed the packet.
     Lost,
 }
 
 /// An event as the packet table shows it.
 #[derive(Clone, Debug)]
 pub struct PacketRow {
-    /// When.
+    /// The time of the event.
     pub time: Time,
     /// A host, or a link and its direction.
     pub place: Arc<str>,
-    /// What happened.
+    /// The event.
     pub what: What,
     /// The host that sent it.
     pub from: Arc<str>,
-    /// Unique among the packets of that host.
+    /// A number that is unique among the packets of that host.
     pub id: u64,
     /// The flow's name in the scenario.
     pub flow: Arc<str>,
-    /// Which of its `count` instances, from 0.
+    /// The number of the instance among the flow's `count`, from 0.
     pub instance: u64,
-    /// Letters of `SFRPA`.
+    /// The segment's flags, as letters of `SFRPA`.
     pub flags: Arc<str>,
     /// First byte of the stream in it, from 0.
     pub seq: u64,
@@ -151,7 +151,7 @@ pub struct PacketRow {
     pub ack: u64,
     /// Payload bytes.
     pub len: u64,
-    /// Whether its data had been sent before.
+    /// True if its data had been sent before.
     pub retransmission: bool,
 }
 

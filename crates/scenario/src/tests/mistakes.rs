@@ -108,7 +108,7 @@ fn all_mistakes_are_answered_at_once_up_to_twenty() {
 }
 
 #[test]
-fn a_mistake_at_the_head_of_a_table_is_not_followed_by_what_the_table_lacks() {
+fn after_a_mistake_at_a_table_s_head_what_it_lacks_is_not_reported() {
     assert!(message("rate = \"10Mbit/s\"", "kind = \"kable\"").contains("expected one of \"plain\", \"cable\""));
     let cable = examples()[0].1.replace("down = { rate = \"25Mbit/s\" }", "down = 25");
     assert_eq!(messages(&cable).len(), 1, "{:#?}", messages(&cable));
@@ -227,7 +227,7 @@ fn a_bad_point_of_a_sweep_is_found_before_any_run() {
 }
 
 #[test]
-fn values_of_a_sweep_that_contradict_each_other_are_answered_with_the_point() {
+fn swept_values_that_contradict_each_other_are_answered_with_the_point() {
     let mut document = small();
     document.sweep("nodes.a.tcp.recovery", &["newreno", "sack"]);
     document.sweep("nodes.a.tcp.sack", &["true", "false"]);
@@ -367,7 +367,7 @@ fn a_circuit_with_in_band_control_has_no_header_packets_to_speak_of() {
 }
 
 #[test]
-fn classes_of_a_circuit_name_flows_that_it_carries_each_once_and_weights_are_as_many() {
+fn classes_name_flows_of_the_circuit_once_and_weights_are_as_many() {
     let wrong = |settings: &[(&str, &str)]| trunk_messages(settings);
     let classes = "circuits.trunk1.classes";
     assert!(wrong(&[(classes, r#"[["voice"]]"#)]).contains("no such flow; allowed: user1, user2"));

@@ -1,4 +1,4 @@
-//! What is published of the format is what the reader reads.
+//! Tests that the published schema and pages describe the format that the reader reads.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What the shapes say is true of the engine and of themselves.
+//! Tests that the tables of fields agree with the engine and with themselves.
 
 use headend_engine::cc::{Algorithm, cubic, fast, vegas};
 use headend_engine::part::Value;

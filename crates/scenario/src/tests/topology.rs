@@ -1,4 +1,5 @@
-//! What the network cannot carry is answered when the scenario is read, each point of a sweep before any runs.
+//! Flows and circuits that the network cannot carry are refused when the scenario is read, each point of a sweep before
+//! any runs.
 
 use proptest::prelude::*;
 
