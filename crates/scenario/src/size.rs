@@ -26,7 +26,7 @@ pub struct Question {
     pub down: Rate,
     /// The rate at which they leave.
     pub lan: Rate,
-    /// How many connections share the buffer, at least 1.
+    /// The number of connections that share the buffer, at least 1.
     pub connections: u64,
     /// Payload of a full segment.
     pub mss: Bytes,
