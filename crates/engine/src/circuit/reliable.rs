@@ -21,14 +21,14 @@
 //!
 //! A driver that has the data TCP among connections of its own puts a [`Gate`] before it, which is all the rest.
 
-use super::tunnel::{Room, Tunnel};
+use super::tunnel::Tunnel;
 use super::{Receiver, Sender, control_personality, wire_len};
 use crate::packet::{Body, Class, Endpoint, Packet};
 use crate::tcp::connection::{self, Connection};
 use crate::tcp::personality::{Personality, Recovery, RtoPolicy};
 use crate::tcp::segment::Segment;
 use crate::time::{Duration, Time, earlier};
-use crate::units::Bytes;
+use crate::units::{Bytes, Capacity};
 
 /// F3 of section 4.5: the timer's clock.
 const TICK: Duration = Duration::from_millis(50);
@@ -99,7 +99,7 @@ impl Circuit {
 
     /// The circuit's beginning. What the data TCP is asked for leaves at once, so that little ever waits in its tunnel queue.
     pub fn sender(&self, connections: Vec<Connection>) -> Sender {
-        let tunnel = Tunnel::drop_tail(Room::Packets(2));
+        let tunnel = Tunnel::drop_tail(Capacity::Packets(2));
         Sender::new(tunnel, connections, self.vmss, None).with_copies(self.copies, &self.tcp)
     }
 

@@ -6,14 +6,14 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::fair::{Fair, exempt_packets};
-use super::tunnel::{Class, Drops, Room, Schedule, Tunnel};
+use super::tunnel::{Class, Drops, Schedule, Tunnel};
 use super::*;
 use crate::cc::{Algorithm, bbr, cubic, fast, reno, vegas};
 use crate::packet::{self, Body, Endpoint};
 use crate::rng::Rng;
 use crate::tcp::connection::{Connection, Fault, PairedEnd};
 use crate::time::Duration;
-use crate::units::Rate;
+use crate::units::{Capacity, Rate};
 
 const DELAY: Duration = Duration::from_millis(5);
 pub(super) const MAX_LEN: u32 = 1_500;
@@ -50,7 +50,13 @@ pub(super) struct Path<S = Sender> {
 }
 
 impl Path {
-    pub(super) fn new(controls: usize, vmss: u64, guaranteed: Option<Rate>, room: Room, base: &Personality) -> Path {
+    pub(super) fn new(
+        controls: usize,
+        vmss: u64,
+        guaranteed: Option<Rate>,
+        room: Capacity,
+        base: &Personality,
+    ) -> Path {
         Path::with_tunnel(controls, vmss, guaranteed, Tunnel::drop_tail(room), base)
     }
 
@@ -171,7 +177,7 @@ fn stream(count: u64) -> Vec<(Time, Packet)> {
 }
 
 fn path(vmss: u64, guaranteed: Option<Rate>) -> Path {
-    Path::new(1, vmss, guaranteed, Room::Packets(1_000_000), &Personality::newreno())
+    Path::new(1, vmss, guaranteed, Capacity::Packets(1_000_000), &Personality::newreno())
 }
 
 #[test]
@@ -214,7 +220,7 @@ fn a_lost_header_is_sent_again_with_new_data_and_no_data_twice() {
 #[test]
 fn a_circuit_never_has_more_in_the_network_than_its_control_tcps_windows() {
     let base = Personality { initial_window_segments: Some(2), ..Personality::newreno() };
-    let mut path = Path::new(3, 1_500, None, Room::Packets(1_000_000), &base);
+    let mut path = Path::new(3, 1_500, None, Capacity::Packets(1_000_000), &base);
     let burst: Vec<_> = (0..100).map(|id| (Time::ZERO, packet(id, 1_500))).collect();
     path.run(&burst, at_ms(4));
     assert_eq!(path.sent.len(), 6, "two packets for each of three, before any answer");
@@ -257,8 +263,13 @@ fn acknowledgements_of_the_reverse_circuit_count_as_data() {
 fn a_header_packet_has_no_payload_and_its_tcp_counts_a_vmss_of_data() {
     let personality =
         control_personality(&Personality { timestamps: true, ..Personality::bsd_reno_1996() }, Bytes::new(3_000));
-    let mut path =
-        Path::new(1, 3_000, None, Room::Packets(10), &Personality { timestamps: true, ..Personality::bsd_reno_1996() });
+    let mut path = Path::new(
+        1,
+        3_000,
+        None,
+        Capacity::Packets(10),
+        &Personality { timestamps: true, ..Personality::bsd_reno_1996() },
+    );
     for id in 0..2 {
         path.sender.push(Time::ZERO, 0, packet(id, 1_500));
     }
@@ -276,7 +287,7 @@ fn control_tcps_that_open_by_themselves_begin_when_they_are_open() {
     let personality = control_personality(&Personality::linux(), Bytes::new(1_500));
     let mut path = path(1_500, None);
     path.sender = Sender::new(
-        Tunnel::drop_tail(Room::Packets(100)),
+        Tunnel::drop_tail(Capacity::Packets(100)),
         vec![Connection::connect(&personality, 1, Duration::ZERO)],
         Bytes::new(1_500),
         None,
@@ -312,7 +323,7 @@ fn a_control_tcp_that_is_never_answered_ends_and_its_circuit_says_so() {
 fn a_shrinking_trunk_works_k_out_of_its_old_window_and_its_active_flows() {
     const FLOWS: u64 = 3;
     let fair = Fair::new(1_000, 2_000, Duration::from_millis(500), Rng::named(1, "trunk"));
-    let class = Class { room: Room::Packets(100_000), drops: Drops::Fair(fair), weight: 1 };
+    let class = Class { room: Capacity::Packets(100_000), drops: Drops::Fair(fair), weight: 1 };
     let tunnel = Tunnel::new(vec![class], Schedule::Priority);
     let mut path = Path::with_tunnel(1, 1_500, None, tunnel, &Personality::newreno());
     path.losses = (0..10_000).map(|n| n == 300).collect();
@@ -340,7 +351,7 @@ fn a_shrinking_trunk_works_k_out_of_its_old_window_and_its_active_flows() {
 #[test]
 fn a_time_out_noticed_only_with_the_next_header_works_k_out_as_well() {
     let fair = Fair::new(1_000, 2_000, Duration::from_secs(90), Rng::named(1, "trunk"));
-    let class = Class { room: Room::Packets(100_000), drops: Drops::Fair(fair), weight: 1 };
+    let class = Class { room: Capacity::Packets(100_000), drops: Drops::Fair(fair), weight: 1 };
     let base = Personality { idle_restart: false, ..Personality::newreno() };
     let mut path = Path::with_tunnel(1, 3_000, None, Tunnel::new(vec![class], Schedule::Priority), &base);
     let packets = |ms, count: u64| vec![(at_ms(ms), packet(0, 1_500)); count as usize];
@@ -387,7 +398,7 @@ proptest! {
         let base = [Personality::bsd_reno_1996, Personality::newreno, Personality::sack, Personality::linux][sender]();
         let controller = controller.map_or(base.controller.clone(), |which| controllers()[which].clone());
         let base = Personality { controller, ..base };
-        let mut path = Path::new(controls, vmss, guaranteed.map(Rate::kbit), Room::Packets(room), &base);
+        let mut path = Path::new(controls, vmss, guaranteed.map(Rate::kbit), Capacity::Packets(room), &base);
         path.losses = losses.into();
         path.delays = delays.into_iter().map(Duration::from_millis).collect();
         let mut charged = 0;
@@ -431,7 +442,7 @@ fn a_queue_before_the_tunnel_gets_the_guaranteed_rate_whole() {
     let personality = control_personality(&Personality::linux(), Bytes::new(6_000));
     let end = |isn| PairedEnd { personality: &personality, isn, clock_phase: Duration::ZERO };
     let (from, _) = Connection::pair(end(1), end(2));
-    let tunnel = Tunnel::drop_tail(Room::Packets(1));
+    let tunnel = Tunnel::drop_tail(Capacity::Packets(1));
     let mut sender = Sender::new(tunnel, vec![from], Bytes::new(6_000), Some(rate));
     let packet = |id| Packet {
         id,

@@ -7,7 +7,7 @@ use crate::link::queue::red::{Law, Thresholds};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::time::Time;
-use crate::units::Bytes;
+use crate::units::{Bytes, Capacity};
 
 /// Bytes that a class with the weight 1 sends in a round, with or without the rest of a packet.
 const QUANTUM: i64 = 1_500;
@@ -15,15 +15,6 @@ const QUANTUM: i64 = 1_500;
 /// Names a waiting packet, so that it can be withdrawn or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
-
-/// A limit to what may wait in a class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// The number of packets that may wait.
-    Packets(u64),
-    /// The number of bytes that may wait.
-    Bytes(Bytes),
-}
 
 /// The rule by which packets of a class are dropped when they arrive.
 #[derive(Debug)]
@@ -40,7 +31,7 @@ pub enum Drops {
 #[derive(Debug)]
 pub struct Class {
     /// A limit to what may wait of it.
-    pub room: Room,
+    pub room: Capacity,
     /// The rule by which packets are dropped before the room is full.
     pub drops: Drops,
     /// The class's share, where classes take turns; at least 1.
@@ -92,7 +83,7 @@ pub struct Tunnel {
 struct Lane {
     waiting: VecDeque<(Ticket, Packet)>,
     bytes: Bytes,
-    room: Room,
+    room: Capacity,
     weight: u32,
     drops: LaneDrops,
     /// Bytes that the class may still send in this turn.
@@ -135,7 +126,7 @@ impl Tunnel {
     }
 
     /// A queue of one class that drops what finds no room.
-    pub fn drop_tail(room: Room) -> Tunnel {
+    pub fn drop_tail(room: Capacity) -> Tunnel {
         Tunnel::new(vec![Class { room, drops: Drops::Tail, weight: 1 }], Schedule::Priority)
     }
 
@@ -239,7 +230,7 @@ impl Tunnel {
         let lane = &mut self.lanes[lane];
         let old = lane.waiting[at].1;
         let bytes = (lane.bytes - old.len()) + packet.len();
-        if matches!(lane.room, Room::Bytes(most) if bytes > most && packet.len > old.len) {
+        if matches!(lane.room, Capacity::Bytes(most) if bytes > most && packet.len > old.len) {
             return Err(packet);
         }
         lane.waiting[at].1 = packet;
@@ -302,8 +293,9 @@ impl Tunnel {
     pub fn has_room_for(&self, class: usize, packets: u64, bytes: Bytes) -> bool {
         let lane = &self.lanes[class];
         match lane.room {
-            Room::Packets(most) => (lane.waiting.len() as u64).saturating_add(packets) <= most,
-            Room::Bytes(most) => lane.bytes + bytes <= most,
+            Capacity::Unlimited => true,
+            Capacity::Packets(most) => (lane.waiting.len() as u64).saturating_add(packets) <= most,
+            Capacity::Bytes(most) => lane.bytes + bytes <= most,
         }
     }
 
@@ -321,8 +313,9 @@ impl Tunnel {
 impl Lane {
     fn has_room(&self, len: Bytes) -> bool {
         match self.room {
-            Room::Packets(most) => (self.waiting.len() as u64) < most,
-            Room::Bytes(most) => self.bytes + len <= most,
+            Capacity::Unlimited => true,
+            Capacity::Packets(most) => (self.waiting.len() as u64) < most,
+            Capacity::Bytes(most) => self.bytes + len <= most,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The two ends of a trunk's circuit on the wire: the engine's, with packets of the kernel and control packets in datagrams.
 
 use headend_engine::cc::Algorithm;
-use headend_engine::circuit::tunnel::{Room, Tunnel};
+use headend_engine::circuit::tunnel::Tunnel;
 use headend_engine::circuit::turns::{Turns, Waiting};
 use headend_engine::circuit::{Output, Receiver, Sender, control_personality};
 use headend_engine::packet::{Body, Class, Endpoint, Packet};
@@ -9,7 +9,7 @@ use headend_engine::tcp::connection::{Connection, PairedEnd};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::tcp::segment::Segment;
 use headend_engine::time::{Duration, Time, earlier};
-use headend_engine::units::{Bytes, Rate};
+use headend_engine::units::{Bytes, Capacity, Rate};
 
 use super::wire::Terms;
 
@@ -50,7 +50,7 @@ impl Outgoing {
         let personality = control_personality(&base, vmss);
         let (here, _): (Vec<_>, Vec<_>) = pairs(&terms, &personality).unzip();
         let guaranteed = (terms.guaranteed_bps > 0).then(|| Rate::bit(terms.guaranteed_bps));
-        let sender = Sender::new(Tunnel::drop_tail(Room::Packets(1)), here, vmss, guaranteed);
+        let sender = Sender::new(Tunnel::drop_tail(Capacity::Packets(1)), here, vmss, guaranteed);
         Outgoing { terms, sender, personality, keeps_whole: false }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headend_engine::circuit::fair::Fair;
-use headend_engine::circuit::tunnel::{Class, Drops, Room, Schedule, Tunnel};
+use headend_engine::circuit::tunnel::{Class, Drops, Schedule, Tunnel};
 use headend_engine::circuit::{Receiver, Sender, carried, control_personality, in_band};
 use headend_engine::link::queue::red::Thresholds;
 use headend_engine::packet::Endpoint;
@@ -11,7 +11,7 @@ use headend_engine::rng::Rng;
 use headend_engine::tcp::connection::{Connection, PairedEnd};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Duration;
-use headend_engine::units::{Bytes, Capacity, Chance};
+use headend_engine::units::{Capacity, Chance};
 
 use super::build::clock_phase;
 use super::{Instance, World};
@@ -90,22 +90,12 @@ fn edge_at(network: &mut Network<Host, Proxy>, node: usize) -> &mut Edge {
     edge
 }
 
-/// How much may wait, and how many packets.
-fn room(queue: Capacity) -> (Room, u64) {
-    match queue {
-        Capacity::Unlimited => (Room::Bytes(Bytes::MAX), u64::MAX),
-        Capacity::Packets(packets) => (Room::Packets(packets), packets),
-        Capacity::Bytes(bytes) => (Room::Bytes(bytes), u64::MAX),
-    }
-}
-
-/// A tunnel queue of one class that drops what does not fit.
-pub(super) fn drop_tail(queue: Capacity) -> Tunnel {
-    Tunnel::drop_tail(room(queue).0)
-}
-
 fn tunnel(circuit: &Circuit, seed: u64) -> Tunnel {
-    let (room, packets) = room(circuit.queue);
+    let room = circuit.queue;
+    let packets = match room {
+        Capacity::Packets(packets) => packets,
+        Capacity::Bytes(_) | Capacity::Unlimited => u64::MAX,
+    };
     let rng = |class: usize| match class {
         0 => Rng::named(seed, &format!("circuits/{}/drops", circuit.name)),
         _ => Rng::named(seed, &format!("circuits/{}/drops/{class}", circuit.name)),

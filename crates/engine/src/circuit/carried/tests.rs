@@ -4,10 +4,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::super::tests::{MAX_LEN, at_ms, packet};
-use super::super::tunnel::{Room, Tunnel};
+use super::super::tunnel::Tunnel;
 use super::*;
 use crate::tcp::connection::PairedEnd;
 use crate::time::{Duration, earlier};
+use crate::units::Capacity;
 
 const DELAY: Duration = Duration::from_millis(5);
 const BOTH: [Method; 2] = [Method::ByteStream, Method::Encapsulation];
@@ -32,7 +33,7 @@ fn trunk(method: Method, losses: Vec<bool>, base: &Personality) -> Trunk {
     // The stream's sequence numbers wrap round.
     let (from, to) = Connection::pair(end(u32::MAX - 20_000), end(7));
     Trunk {
-        sender: Sender::new(method, Tunnel::drop_tail(Room::Packets(1_000)), from, tcp),
+        sender: Sender::new(method, Tunnel::drop_tail(Capacity::Packets(1_000)), from, tcp),
         receiver: Receiver::new(method, to),
         manifest: Manifest::default(),
         under_way: BTreeMap::new(),

@@ -8,7 +8,7 @@ fn packet(id: u64, len: u32) -> Packet {
 }
 
 fn class(room: u64, weight: u32) -> Class {
-    Class { room: Room::Packets(room), drops: Drops::Tail, weight }
+    Class { room: Capacity::Packets(room), drops: Drops::Tail, weight }
 }
 
 fn order(tunnel: &mut Tunnel) -> Vec<u64> {
@@ -17,7 +17,7 @@ fn order(tunnel: &mut Tunnel) -> Vec<u64> {
 
 #[test]
 fn what_finds_no_room_is_dropped_and_the_rest_leaves_in_order() {
-    let mut tunnel = Tunnel::drop_tail(Room::Bytes(Bytes::new(3_000)));
+    let mut tunnel = Tunnel::drop_tail(Capacity::Bytes(Bytes::new(3_000)));
     let taken: Vec<bool> = (0..5).map(|id| tunnel.push(Time::ZERO, 0, packet(id, 900)).is_some()).collect();
     assert_eq!(taken, [true, true, true, false, false]);
     assert_eq!(tunnel.occupancy(), (3, Bytes::new(2_700)));
@@ -70,7 +70,7 @@ fn a_class_that_was_silent_does_not_catch_up() {
 
 #[test]
 fn a_packet_can_be_withdrawn_or_replaced_while_it_waits_and_not_after() {
-    let mut tunnel = Tunnel::drop_tail(Room::Packets(10));
+    let mut tunnel = Tunnel::drop_tail(Capacity::Packets(10));
     let tickets: Vec<Ticket> = (0..4).map(|id| tunnel.push(Time::ZERO, 0, packet(id, 1_000)).unwrap()).collect();
     assert_eq!(tunnel.pop(Time::ZERO).unwrap().id, 0);
     assert_eq!(tunnel.withdraw(Time::ZERO, tickets[0]), None);
@@ -83,7 +83,7 @@ fn a_packet_can_be_withdrawn_or_replaced_while_it_waits_and_not_after() {
 
 #[test]
 fn no_replacement_takes_more_than_the_room_that_there_is() {
-    let mut tunnel = Tunnel::drop_tail(Room::Bytes(Bytes::new(2_000)));
+    let mut tunnel = Tunnel::drop_tail(Capacity::Bytes(Bytes::new(2_000)));
     let ticket = tunnel.push(Time::ZERO, 0, packet(0, 1_000)).unwrap();
     tunnel.push(Time::ZERO, 0, packet(1, 1_000)).unwrap();
     assert!(tunnel.replace(ticket, packet(2, 1_001)).is_err());
@@ -101,7 +101,7 @@ fn an_early_class_drops_before_it_is_full() {
         departure: crate::time::Duration::from_millis(1),
     };
     let drops = Drops::Early(thresholds, Rng::named(1, "tunnel"));
-    let mut tunnel = Tunnel::new(vec![Class { room: Room::Packets(100), drops, weight: 1 }], Schedule::Priority);
+    let mut tunnel = Tunnel::new(vec![Class { room: Capacity::Packets(100), drops, weight: 1 }], Schedule::Priority);
     assert!((0..10).all(|id| tunnel.push(Time::ZERO, 0, packet(id, 100)).is_some()));
     for id in 10..1_000 {
         tunnel.push(Time::ZERO, 0, packet(id, 100));

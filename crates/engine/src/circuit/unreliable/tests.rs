@@ -2,11 +2,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::super::tests::{MAX_LEN, Path, Sends, at_ms, packet};
-use super::super::tunnel::{Class, Drops, Room, Schedule, Tunnel};
+use super::super::tunnel::{Class, Drops, Schedule, Tunnel};
 use super::*;
 use crate::packet::Class as Mark;
 use crate::tcp::personality::Personality;
-use crate::units::Rate;
+use crate::units::{Capacity, Rate};
 
 impl Sends for Socket {
     fn receive(&mut self, now: Time, which: usize, segment: &Segment) {
@@ -18,7 +18,7 @@ impl Sends for Socket {
     }
 }
 
-fn path(controls: usize, guaranteed: Option<Rate>, room: Room) -> Path<Socket> {
+fn path(controls: usize, guaranteed: Option<Rate>, room: Capacity) -> Path<Socket> {
     Path::new(controls, 1_500, guaranteed, room, &Personality::newreno()).with(Socket::new)
 }
 
@@ -47,7 +47,7 @@ fn drain(mut path: Path<Socket>) -> Vec<u64> {
 
 #[test]
 fn a_frame_is_taken_whole_or_not_at_all() {
-    let mut path = path(1, None, Room::Packets(5));
+    let mut path = path(1, None, Capacity::Packets(5));
     let socket = &mut path.sender;
     assert_eq!(send(socket, Time::ZERO, 0, &[1_500, 1_500, 700]), Ok(()));
     assert_eq!(socket.occupancy(), (3, Bytes::new(3_700)));
@@ -60,7 +60,7 @@ fn a_frame_is_taken_whole_or_not_at_all() {
 
 #[test]
 fn what_is_withdrawn_does_not_leave_and_the_rest_closes_up() {
-    let mut path = path(1, None, Room::Packets(50));
+    let mut path = path(1, None, Capacity::Packets(50));
     for number in 0..3 {
         send(&mut path.sender, Time::ZERO, number, &[1_000; 2]).unwrap();
     }
@@ -79,7 +79,7 @@ fn a_new_frame_leaves_in_the_place_of_the_one_replaced_whatever_its_size() {
         (&[900, 1_500], vec![0, 9_000, 9_001, 2_000]),
         (&[1_500, 1_500, 300], vec![0, 9_000, 9_001, 9_002, 2_000]),
     ] {
-        let mut path = path(1, None, Room::Bytes(Bytes::new(10_000)));
+        let mut path = path(1, None, Capacity::Bytes(Bytes::new(10_000)));
         for (number, lens) in [(0, &[1_500][..]), (1, &[1_200, 1_200]), (2, &[1_500])] {
             send(&mut path.sender, Time::ZERO, number, lens).unwrap();
         }
@@ -93,7 +93,7 @@ fn a_new_frame_leaves_in_the_place_of_the_one_replaced_whatever_its_size() {
 
 #[test]
 fn a_frame_that_does_not_fit_in_the_place_of_another_changes_nothing() {
-    let mut path = path(1, None, Room::Bytes(Bytes::new(3_000)));
+    let mut path = path(1, None, Capacity::Bytes(Bytes::new(3_000)));
     send(&mut path.sender, Time::ZERO, 0, &[1_000]).unwrap();
     send(&mut path.sender, Time::ZERO, 1, &[1_000, 500]).unwrap();
     let new = |lens| packets(9, lens);
@@ -108,7 +108,7 @@ fn a_frame_that_does_not_fit_in_the_place_of_another_changes_nothing() {
 
 #[test]
 fn the_rest_of_a_frame_can_be_taken_back_and_the_frame_counts_as_cut() {
-    let mut path = path(1, None, Room::Packets(50));
+    let mut path = path(1, None, Capacity::Packets(50));
     send(&mut path.sender, Time::ZERO, 0, &[1_500; 60]).unwrap_err();
     send(&mut path.sender, Time::ZERO, 1, &[1_500; 40]).unwrap();
     path.run_with(&[], at_ms(1), |_, _, _: &()| {});
@@ -122,7 +122,7 @@ fn the_rest_of_a_frame_can_be_taken_back_and_the_frame_counts_as_cut() {
 
 #[test]
 fn an_urgent_class_overtakes_and_each_class_is_read_by_itself() {
-    let class = |_| Class { room: Room::Packets(20), drops: Drops::Tail, weight: 1 };
+    let class = |_| Class { room: Capacity::Packets(20), drops: Drops::Tail, weight: 1 };
     let tunnel = Tunnel::new([0, 1].map(class).into(), Schedule::Priority);
     let mut path = Path::with_tunnel(1, 1_500, None, tunnel, &Personality::newreno()).with(Socket::new);
     for number in 0..4 {
@@ -135,7 +135,7 @@ fn an_urgent_class_overtakes_and_each_class_is_read_by_itself() {
 
 #[test]
 fn the_minimum_rate_is_held_while_every_header_is_lost() {
-    let mut path = path(1, Some(Rate::kbit(800)), Room::Packets(100));
+    let mut path = path(1, Some(Rate::kbit(800)), Capacity::Packets(100));
     path.losses = vec![true; 100_000].into();
     // Twice as much as is guaranteed: a frame of 4000 bytes every 20 ms.
     let frames: Vec<_> = (0..500).map(|number| (at_ms(20 * number), number)).collect();
@@ -181,7 +181,7 @@ proptest! {
         room in 1..40_u64,
         by_bytes in any::<bool>(),
     ) {
-        let room = if by_bytes { Room::Bytes(Bytes::new(1_000 * room)) } else { Room::Packets(room) };
+        let room = if by_bytes { Capacity::Bytes(Bytes::new(1_000 * room)) } else { Capacity::Packets(room) };
         let mut path = path(controls, guaranteed.map(Rate::kbit), room);
         path.losses = losses.into();
         let mut times: Vec<u64> = acts.iter().map(|(ms, _)| *ms).collect();

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use headend_engine::circuit::tunnel::Tunnel;
 use headend_engine::circuit::unreliable::Socket;
 use headend_engine::circuit::{Receiver, Sender, control_personality};
 use headend_engine::node::Port;
@@ -17,7 +18,6 @@ use headend_engine::units::Bytes;
 use super::{Instance, Running, Site};
 use crate::host::{Answers, Carriage, Encoder, Ledger, Media, MediaSink, MediaSource, MediaStream, Role, Stream};
 use crate::world::World;
-use crate::world::circuits::drop_tail;
 use headend_scenario::Over;
 use headend_scenario::results::{FlowRow, MediaRow};
 
@@ -181,7 +181,7 @@ fn frames(
         Over::Udp => (Carriage::Datagrams(VecDeque::new()), Answers::Nobody),
         Over::Circuit { vmss, gmb, queue } => {
             let ((sending, from), (receiving, to)) = pair(&|base| control_personality(base, vmss));
-            let circuit = Sender::new(drop_tail(queue), vec![sending], vmss, gmb);
+            let circuit = Sender::new(Tunnel::drop_tail(queue), vec![sending], vmss, gmb);
             let answers = Answers::Circuit(Receiver::new(vec![receiving]), Box::new(to));
             (Carriage::Circuit(Socket::new(circuit), Box::new(from)), answers)
         }
