@@ -366,7 +366,7 @@ fn a_point_that_cannot_run_is_refused_before_any_point_runs() {
     let sweep = ["--sweep", "links.wire.one_way=false,true"];
     for command in [&["check", "small.toml"][..], &["sim", "small.toml"], &["sim", "small.toml", "--out", "out"]] {
         let refused = place.refusal(&[command, &sweep].concat(), 2);
-        assert!(refused.contains("small.toml:12: flows.f.to: no links lead back from \"b\" to \"a\""), "{refused}");
+        assert!(refused.contains("small.toml:13: flows.f.to: no links lead back from \"b\" to \"a\""), "{refused}");
         assert!(refused.contains("(at the point links.wire.one_way = true)"), "{refused}");
     }
     assert!(!place.path("out.part").exists(), "nothing was begun that would have to be resumed");

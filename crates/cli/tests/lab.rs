@@ -286,7 +286,7 @@ fn a_flow_with_both_ends_on_one_side_of_its_proxy_is_refused() {
     let done = place.run(&["lab", "split.toml", "-q"]);
     let said = text(&done.stderr);
     assert_eq!(done.status.code(), Some(2), "{said}");
-    assert!(said.contains("flows.get: both ends are on the same side of the proxy proxy"), "{said}");
+    assert!(said.contains("flows.get.via: neither of \"server\" and \"pc\" lies behind the `local_link`"), "{said}");
 }
 
 /// A link of the proxy that leads to neither end.
@@ -514,7 +514,7 @@ fn a_run_while_the_machine_is_short_of_memory_for_tcp_is_marked() {
         return;
     };
     let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(output.status.code(), Some(3), "results that are not to be relied on: {said}");
     assert!(said.contains("In 1 of 1 runs TCP held more memory") && said.contains("net.ipv4.tcp_mem"), "{said}");
     let meta = fs::read_to_string(place.path("results/meta.json")).expect("written");
     let meta: Value = serde_json::from_str(&meta).expect("JSON");
