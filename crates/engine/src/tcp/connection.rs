@@ -261,7 +261,8 @@ impl Connection {
     pub fn abort(&mut self) {
         // RFC 9293 s3.10.5: in CLOSING, LAST-ACK and TIME-WAIT the peer expects nothing more.
         let both_closed = self.fin_sent && self.receiver.has_fin();
-        self.reset_due = matches!(self.phase, Phase::SynReceived | Phase::Open) && !both_closed;
+        // Aborting again changes nothing: the RST may not have left yet.
+        self.reset_due |= matches!(self.phase, Phase::SynReceived | Phase::Open) && !both_closed;
         self.end(Fault::Aborted);
     }
 

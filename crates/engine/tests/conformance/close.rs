@@ -202,6 +202,8 @@ fn aborting_resets_the_peer() {
     let mut wire = Wire::dialling(&plain());
     wire.run(ms(1_000));
     wire.ends[0].abort();
+    // Again, before the reset has left: that changes nothing.
+    wire.ends[0].abort();
     wire.run(ms(2_000));
     assert_eq!(wire.states(), [State::Closed; 2]);
     assert_eq!([wire.ends[0].fault(), wire.ends[1].fault()], [Some(Fault::Aborted), Some(Fault::Reset)]);
