@@ -24,7 +24,7 @@
 use super::tunnel::Tunnel;
 use super::{Receiver, Sender, control_personality, wire_len};
 use crate::packet::{Body, Class, Endpoint, Packet};
-use crate::tcp::connection::{self, Connection};
+use crate::tcp::connection::{self, Connection, State};
 use crate::tcp::personality::{Personality, Recovery, RtoPolicy};
 use crate::tcp::segment::Segment;
 use crate::time::{Duration, Time, earlier};
@@ -32,6 +32,9 @@ use crate::units::{Bytes, Capacity};
 
 /// F3 of section 4.5: the timer's clock.
 const TICK: Duration = Duration::from_millis(50);
+/// The time for which data wait for a circuit that the other end has not opened. A SYN is sent again for three minutes at least
+/// (RFC 1122 s4.2.3.5), and that of a control TCP for 221 s: nothing opens the circuit after that.
+const CIRCUIT_PATIENCE: Duration = Duration::from_secs(240);
 
 /// The data TCP of a reliable socket whose host has the TCP `base`: selective acknowledgements (F1), the first segment sent
 /// again and again (F2), a clock of 50 ms and no back-off (F3), and no congestion control.
@@ -138,6 +141,8 @@ pub struct Gate {
     receives: Option<Receiver>,
     /// Options of the data TCP, for the lengths of its packets.
     data: Personality,
+    /// The time since which data wait for a circuit that the other end has not opened.
+    unopened_since: Option<Time>,
 }
 
 impl Gate {
@@ -147,7 +152,7 @@ impl Gate {
     /// If there is no circuit at all.
     pub fn new(data: &Personality, sends: Option<Sender>, receives: Option<Receiver>) -> Gate {
         assert!(sends.is_some() || receives.is_some(), "a socket sends or receives");
-        Gate { sends, receives, data: data.clone() }
+        Gate { sends, receives, data: data.clone(), unopened_since: None }
     }
 
     /// The beginning of the circuit that carries what this end sends, if it does.
@@ -182,6 +187,11 @@ impl Gate {
                 }
                 super::Output::Wait(time) => wake = time,
             }
+            if !data.is_peer_closed() && receives.connections().iter().all(|connection| connection.fault().is_some()) {
+                // RFC 9293 s3.8.3: past R2 the connection is closed. Only this end may know, because its peer listens for the
+                // control TCPs, and never sends what it was to say over them: a reset tells it.
+                data.abort();
+            }
         }
         loop {
             let mut held = false;
@@ -197,9 +207,12 @@ impl Gate {
                 held = waits || data.wants_to_send(now) && !sends.permits(now);
                 if held && !waits {
                     wake = earlier(wake, sends.permit_deadline());
-                    if sends.connections().all(|connection| connection.fault().is_some()) {
+                    let last_hope = hope(sends, now, &mut self.unopened_since);
+                    if last_hope.is_some_and(|until| until <= now) {
                         // Nothing would ever leave again.
                         data.abort();
+                    } else {
+                        wake = earlier(wake, last_hope);
                     }
                 }
             }
@@ -221,6 +234,21 @@ impl Gate {
             }
         }
     }
+}
+
+/// The time until which data that wait at `now` may still hope for a circuit of which no control TCP is open; `None` if one is,
+/// or its hand-shake is under way, whose own timer ends it. `unopened_since` is kept from one call to the next.
+fn hope(sends: &Sender, now: Time, unopened_since: &mut Option<Time>) -> Option<Time> {
+    if sends.connections().all(|connection| connection.fault().is_some()) {
+        return Some(now);
+    }
+    // One that listens sends nothing and has no timer: a peer that is gone, or has given up unheard, leaves it as it is.
+    let hears_nothing = |connection: &Connection| connection.fault().is_some() || connection.state() == State::Listen;
+    if !sends.connections().all(hears_nothing) {
+        *unopened_since = None;
+        return None;
+    }
+    Some(*unopened_since.get_or_insert(now) + CIRCUIT_PATIENCE)
 }
 
 /// Bytes on the wire of a full segment of `connection`, and one before its size is known.
