@@ -58,7 +58,7 @@ enum Command {
     },
 }
 
-/// How often a supervisor that wants signs of life has one, at most.
+/// The longest time between two signs of life to a supervisor that wants them.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -93,7 +93,7 @@ fn check(path: &Path) -> Result<(), Failure> {
     })
 }
 
-/// What an operator should look at on this machine.
+/// Lines about this machine that an operator should look at.
 fn advice(config: &Config) -> Vec<String> {
     let mut lines: Vec<String> =
         privilege::missing_for_trunks().iter().map(|what| format!("this process lacks {what}")).collect();
@@ -172,7 +172,7 @@ fn up(path: &Path) -> Result<(), Failure> {
     served.and(outcome.map_err(Failure::from))
 }
 
-/// What is done once the rules are set, and before the trunk runs.
+/// Opens the status socket, gives up privileges and tells the operator, once the rules are set and before the trunk runs.
 fn prepare(
     trunk: &Trunk,
     config: &Config,

@@ -19,16 +19,16 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 
 use crate::failure::Failure;
 
-/// Where statuses can be asked for, unless the file says otherwise.
+/// The folder of the sockets at which statuses can be asked for, unless the file says otherwise.
 pub(super) const STATUS_FOLDER: &str = "/run/headend";
 /// Segments that each control TCP with FAST keeps in the network's queues, unless the file says otherwise.
 const FAST_ALPHA: u32 = 2;
-/// The first queue, unless the file says otherwise.
+/// The number of the first queue, unless the file says otherwise.
 const QUEUE: u16 = 4_700;
-/// After so long without a word a peer counts as gone, unless the file says otherwise.
+/// Time without a word after which a peer counts as gone, unless the file says otherwise.
 const DEAD_AFTER: Duration = Duration::from_secs(3);
 
-/// What a file says.
+/// The contents of a trunk's file.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) config: Config,
@@ -137,7 +137,7 @@ struct PeerTable {
     gmb_max: Option<RateText>,
 }
 
-/// A value that is written as text; what it is not is said where it is.
+/// Makes a type for a value that is written as text, with an error at the value's place in the file.
 macro_rules! from_text {
     ($name:ident, $inner:ty, $read:expr) => {
         #[derive(Debug)]
@@ -186,8 +186,8 @@ from_text!(Protocol, u8, |text: &str| {
         .ok_or_else(|| format!("a number such as \"47\", or one of {}", NAMES.map(|(name, _)| name).join(", ")))
 });
 
-/// Each with the parameters that the simulator gives it too, but for FAST: an alpha of 20 segments of 6000 bytes would be a
-/// long queue.
+/// The controller of this name, with the parameters that the simulator gives it too, but for FAST: an alpha of 20 segments of
+/// 6000 bytes would be a long queue.
 fn controller(name: &str) -> Option<Algorithm> {
     match name {
         "reno" => Some(reno::Parameters.into()),
@@ -221,7 +221,7 @@ impl<'de> Deserialize<'de> for CodePoint {
     }
 }
 
-/// RFC 2474 (class selectors), 2597 (assured), 3246 (expedited), 8622 (lower effort).
+/// The code point of this name: RFC 2474 (class selectors), 2597 (assured), 3246 (expedited), 8622 (lower effort).
 fn code_point(name: &str) -> Option<u8> {
     let digit = |at: usize, most: u8| {
         name.as_bytes().get(at).filter(|c| c.is_ascii_digit()).map(|c| c - b'0').filter(|digit| *digit <= most)

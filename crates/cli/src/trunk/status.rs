@@ -1,4 +1,4 @@
-//! What a trunk is at, asked over a socket of the file system that only its owner may use.
+//! The status of a trunk, which is asked for at a socket of the file system that only its owner may use.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -14,9 +14,9 @@ use super::file;
 use crate::failure::Failure;
 use crate::printing::{self, write_table};
 
-/// Who asks and does not read is not waited for longer.
+/// The longest wait for a visitor that asks and does not read.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// After the machine refused a descriptor, this long none is asked for.
+/// The pause after the machine has refused a descriptor, before another is asked for.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Opens the socket.

@@ -12,10 +12,10 @@ use crate::units::Bytes;
 
 /// Flows whose numbers leave the same rest share a queue (RFC 8290 s4.1.1: 1024 by default).
 const QUEUES: usize = 1_024;
-/// What a flow may send in its turn, with or without the rest of a packet: a full Ethernet frame (RFC 8290 s4.1.2).
+/// Bytes that a flow may send in its turn, with or without the rest of a packet: a full Ethernet frame (RFC 8290 s4.1.2).
 const QUANTUM: i64 = 1_514;
 
-/// A packet that waits: who holds its bytes finds them again by `id`.
+/// A packet that waits. The holder of its bytes finds them again by `id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// The holder's name for it.
@@ -29,13 +29,13 @@ pub struct Waiting {
 /// A class of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// How much of it may wait.
+    /// Bytes of the class that may wait.
     pub room: Bytes,
     /// Its share, where classes take turns; at least 1.
     pub weight: u32,
 }
 
-/// What a class has seen so far, and what waits of it.
+/// Counts of a class's packets so far, and of those that wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets that arrived.
@@ -57,7 +57,7 @@ pub struct Counters {
 pub struct Turns {
     lanes: Vec<Lane>,
     schedule: Schedule,
-    /// Whose turn it is, where classes take turns.
+    /// The index of the class whose turn it is, where classes take turns.
     turn: usize,
     packets: u64,
 }
@@ -70,7 +70,7 @@ struct Lane {
     fresh: VecDeque<usize>,
     /// Queues that have had a turn.
     known: VecDeque<usize>,
-    /// What the class may still send in this turn.
+    /// Bytes that the class may still send in this turn.
     allowance: i64,
     counters: Counters,
 }
@@ -80,7 +80,7 @@ struct Flow {
     packets: VecDeque<Waiting>,
     bytes: u64,
     allowance: i64,
-    /// It is in one of the two lists.
+    /// True if it is in one of the two lists.
     is_listed: bool,
 }
 
@@ -158,7 +158,7 @@ impl Turns {
         self.packets == 0
     }
 
-    /// What each class has seen.
+    /// The counters of each class, in the order in which the classes were given.
     pub fn counters(&self) -> impl Iterator<Item = Counters> {
         self.lanes.iter().map(|lane| lane.counters)
     }
@@ -180,8 +180,8 @@ impl Lane {
         }
     }
 
-    /// RFC 8290 s4.2: new queues first, each for a quantum; a queue that is found empty there goes to the others, so that
-    /// nobody comes first again and again.
+    /// Takes the next packet in the order of RFC 8290 s4.2: new queues come first, each for a quantum, and a queue that is found
+    /// empty among them goes to the others, so that no flow comes first again and again.
     fn pop(&mut self) -> Waiting {
         loop {
             let (list, is_fresh) = match self.fresh.is_empty() {

@@ -13,10 +13,10 @@ use headend_engine::units::{Bytes, Capacity, Rate};
 
 use super::wire::Terms;
 
-/// What sends headers is asked again after so many, so that each leaves soon after its data.
+/// Headers that one call of [`release`](Outgoing::release) sends at most, so that each leaves soon after its data.
 const HEADERS_A_ROUND: usize = 16;
-/// A packet of several segments stays whole while it is no more than this part of the window, or takes less than
-/// [`BURST`] at the window's rate.
+/// Part of the window up to which a packet of several segments stays whole; it also does if it takes less than [`BURST`] at
+/// the window's rate.
 const WINDOW_PARTS: u64 = 16;
 const BURST: Duration = Duration::from_millis(1);
 /// The largest packet that the kernel makes of several segments.
@@ -28,7 +28,7 @@ pub(super) struct Outgoing {
     pub(super) terms: Terms,
     sender: Sender,
     personality: Personality,
-    /// Packets of several segments may stay whole.
+    /// True if packets of several segments may stay whole.
     keeps_whole: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Incoming {
     pub(super) headers: u64,
 }
 
-/// What is to be sent to the other end.
+/// The function that sends a control TCP's segment to the other end, by the number of the TCP.
 pub(super) type Send<'a> = &'a mut dyn FnMut(u8, &Segment);
 
 impl Outgoing {
@@ -100,12 +100,12 @@ impl Outgoing {
         self.sender.charge(Bytes::new(len as u64));
     }
 
-    /// A control TCP has given up: headers do not come through.
+    /// Returns true if a control TCP has given up because headers do not come through.
     pub(super) fn has_failed(&self) -> bool {
         self.sender.connections().any(|connection| connection.fault().is_some())
     }
 
-    /// Whether packets of several segments may stay whole: the window must not be a few of them, nor may one keep the
+    /// Returns true if packets of several segments may stay whole: the window must not be a few of them, nor may one keep the
     /// network busy for long.
     pub(super) fn keeps_whole(&mut self) -> bool {
         let window = self.sender.window().get();
@@ -159,7 +159,7 @@ impl Incoming {
         }
     }
 
-    /// Calls `send` for acknowledgements. None more until the time that it returns.
+    /// Calls `send` for acknowledgements that are due. No more are due until the time that it returns.
     pub(super) fn poll(&mut self, now: Time, send: Send<'_>) -> Option<Time> {
         loop {
             match self.receiver.poll(now) {

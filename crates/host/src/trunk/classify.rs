@@ -1,14 +1,14 @@
-//! What the first bytes of a packet tell: its flow, and the class in which it waits.
+//! The classification of packets by their first bytes, which tell the flow and the class in which a packet waits.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-/// As much of a packet is copied from the kernel: the longest IPv4 header and the ports after it.
+/// Bytes of a packet that are copied from the kernel: the longest IPv4 header and the ports after it.
 pub(super) const COPIED: usize = 64;
 
-/// Which packets a class takes: those that fit all that is said.
+/// The packets that a class takes: those that fit all that is said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matches {
     /// Its differentiated services code point is one of these (RFC 2474).
@@ -21,17 +21,17 @@ pub struct Matches {
     pub networks: Vec<IpNet>,
 }
 
-/// What the first bytes of a packet tell.
+/// The protocol, addresses and ports of a packet, as its first bytes tell them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Facts {
     source: IpAddr,
     destination: IpAddr,
     protocol: u8,
-    /// Zeros where there are none, or where a fragment does not tell.
+    /// Its ports; zeros where there are none, or where a fragment does not tell.
     ports: (u16, u16),
 }
 
-/// TCP, UDP, DCCP, SCTP, UDP-Lite: they begin with two ports.
+/// Protocols that begin with two ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
 /// Headers of IPv6 that only lead on to others (RFC 8200 s4.1).
 const LEADING: [u8; 3] = [0, 43, 60];

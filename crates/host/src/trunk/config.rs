@@ -1,4 +1,4 @@
-//! What a trunk is told to be.
+//! The configuration of a trunk.
 
 use std::net::SocketAddr;
 
@@ -21,22 +21,22 @@ pub const CONTROLS_MAX: u8 = 64;
 /// Bytes of data for each header: what a wire can be asked for.
 pub const VMSS: std::ops::RangeInclusive<u32> = 512..=60_000;
 
-/// A trunk's end: this site's.
+/// The configuration of this site's end of a trunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// What its chain and its status are called after.
+    /// The name of the trunk, after which its chain and its status are called.
     pub name: String,
-    /// Where control packets come in.
+    /// The address at which control packets come in.
     pub listen: SocketAddr,
     /// The number of the first peer's queue; others follow.
     pub queue: u16,
-    /// What happens to users' packets without a circuit.
+    /// The treatment of users' packets without a circuit.
     pub fallback: Fallback,
-    /// After so long without a word a peer counts as gone.
+    /// Time without a word after which a peer counts as gone.
     pub dead_after: Duration,
     /// The classes in which users' packets wait, in the order in which they are tried: the last takes all.
     pub classes: Vec<EdgeClass>,
-    /// Which of them goes first.
+    /// The rule by which one of the classes goes first.
     pub schedule: Schedule,
     /// Rate of this site's link into the network: guaranteed rates that peers are granted stay below it together.
     pub link: Option<Rate>,
@@ -44,7 +44,7 @@ pub struct Config {
     pub peers: Vec<PeerConfig>,
 }
 
-/// What happens to users' packets while there is no circuit to their site, and when the daemon is gone.
+/// The treatment of users' packets while there is no circuit to their site, and when the daemon is gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fallback {
     /// They pass as if there were no trunk.
@@ -61,7 +61,7 @@ pub struct EdgeClass {
     pub name: String,
     /// Its room and weight.
     pub queue: Class,
-    /// What it takes.
+    /// The packets that it takes.
     pub matches: Matches,
 }
 
@@ -70,11 +70,11 @@ pub struct EdgeClass {
 pub struct PeerConfig {
     /// Its name.
     pub name: String,
-    /// Who it is.
+    /// Its public key, by which it is known.
     pub key: PublicKey,
-    /// What both ends share beside that.
+    /// The secret key that both ends share beside that.
     pub shared: SecretKey,
-    /// Where it is; without, it has to speak first.
+    /// Its address; a peer without one has to speak first.
     pub endpoint: Option<SocketAddr>,
     /// Its networks: packets for these go through the trunk.
     pub networks: Vec<IpNet>,
@@ -87,22 +87,22 @@ pub struct PeerConfig {
 /// The circuit to a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Send {
-    /// How many control TCPs it has.
+    /// Number of control TCPs that it has.
     pub controls: u8,
     /// Bytes of data for each header.
     pub vmss: u32,
-    /// What decides how much they may send.
+    /// The congestion controller of the control TCPs.
     pub controller: Algorithm,
-    /// What leaves without their permission.
+    /// Rate at which users' packets may leave without permission of the control TCPs.
     pub guaranteed: Rate,
 }
 
 /// The most that is granted to the circuit from a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receive {
-    /// Control TCPs.
+    /// The most control TCPs.
     pub controls_max: u8,
-    /// Guaranteed rate.
+    /// The highest guaranteed rate.
     pub guaranteed_max: Rate,
 }
 
@@ -133,7 +133,7 @@ impl EdgeClass {
 pub type Wrong = (String, String);
 
 impl Config {
-    /// What cannot be, whatever the machine is like.
+    /// Checks the configuration. The error names the first field found that is wrong whatever the machine is like.
     pub fn check(&self) -> Result<(), Wrong> {
         let wrong = |field: &str, why: String| Err((field.to_owned(), why));
         let is_plain = |name: &str| {

@@ -29,15 +29,15 @@ use crate::privilege;
 /// Initiations that are looked at in a second, and at once: each costs some hundred microseconds.
 const INITIATIONS_A_SECOND: u64 = 100;
 const INITIATIONS_AT_ONCE: u64 = 20;
-/// How often what it is at is written down for whoever asks.
+/// The least time between two updates of the status that others may ask for.
 const REPORT: Duration = Duration::from_millis(200);
 /// Room for datagrams that come while this thread does not run.
 const SOCKET_BUFFER: usize = 4 << 20;
-/// What one look at the socket reads: a train is at most this long.
+/// Bytes that one read of the socket takes: a train is at most this long.
 const TRAIN_MAX: usize = 65_536;
 /// Trains that are read before users' packets have their turn.
 const TRAINS_A_LOOK: usize = 32;
-/// So often packets are read from a queue in a row before others have their turn.
+/// Reads of one queue in a row before others have their turn.
 const BATCHES_A_LOOK: usize = 8;
 
 /// A trunk that has its socket, its queues and its rules.
@@ -62,7 +62,7 @@ pub struct Trunk {
     said: Vec<String>,
 }
 
-/// A hold on a trunk that runs.
+/// A handle on a trunk that runs, to stop it and to read its status.
 #[derive(Clone, Debug)]
 pub struct Handle {
     orders: Arc<Orders>,
@@ -74,7 +74,7 @@ struct Orders {
     stop: OwnedFd,
 }
 
-/// So much of something in a second, and so much at once.
+/// A token bucket for initiations: [`INITIATIONS_A_SECOND`], and [`INITIATIONS_AT_ONCE`].
 #[derive(Debug)]
 struct Budget {
     left: u64,
@@ -147,12 +147,12 @@ impl Trunk {
         })
     }
 
-    /// What an operator should know of the start, in words.
+    /// Lines for the operator about the start.
     pub fn said(&self) -> &[String] {
         &self.said
     }
 
-    /// A hold on it, for another thread.
+    /// A handle on the trunk, for another thread.
     pub fn handle(&self) -> Handle {
         Handle { orders: self.orders.clone(), status: self.status.clone() }
     }
@@ -283,7 +283,7 @@ impl Trunk {
         }
     }
 
-    /// A datagram that the kernel does not take is lost, as one may be on its way.
+    /// Sends what is in the outbox. A datagram that the kernel does not take is lost, as one may be on its way.
     fn send(&self, outbox: &Outbox) {
         for train in &outbox.trains {
             let transmit = Transmit {
@@ -320,7 +320,7 @@ impl Handle {
         let _ = rustix::io::write(&self.orders.stop, &1_u64.to_ne_bytes());
     }
 
-    /// What it was at a moment ago.
+    /// The status of a moment ago.
     pub fn status(&self) -> Status {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,4 +1,4 @@
-//! How two ends agree on keys: Noise (revision 34), pattern IKpsk2, with X25519, AES-256-GCM and SHA-256.
+//! The hand-shake in which two ends agree on keys: Noise (revision 34), pattern IKpsk2, with X25519, AES-256-GCM and SHA-256.
 //!
 //! The first message tells the responder who asks, and only the responder can read it. It can be recorded and sent again, so
 //! the responder uses new keys only once a message under them has come: whoever sends that knew the ephemeral key.
@@ -11,10 +11,10 @@ use super::wire::{self, INITIATION, NOISE_1, NOISE_2, RESPONSE};
 
 const PATTERN: &str = "Noise_IKpsk2_25519_AESGCM_SHA256";
 const PROLOGUE: &[u8] = b"headend trunk 1";
-/// Where IKpsk2 mixes the shared key in.
+/// The position at which IKpsk2 mixes the shared key in.
 const PSK_AT: u8 = 2;
 
-/// What a hand-shake yields.
+/// The keys that a hand-shake yields, one for each direction.
 #[derive(Debug)]
 pub(super) struct Keys {
     pub(super) send: SecretKey,
@@ -32,12 +32,12 @@ pub(super) struct Initiation {
 pub(super) struct Asked {
     noise: Box<HandshakeState>,
     pub(super) from: PublicKey,
-    /// What the clock on its wall showed, in nanoseconds since 1970.
+    /// The time on the sender's wall clock, in nanoseconds since 1970.
     pub(super) clock_ns: u64,
 }
 
 impl Initiation {
-    /// Begins one with `peer`. Returns it, and the datagram to send.
+    /// Begins a hand-shake with `peer`. Returns it, and the datagram to send.
     pub(super) fn new(
         identity: &Identity,
         peer: &PublicKey,
@@ -86,7 +86,7 @@ impl Asked {
         Some(Asked { noise: Box::new(noise), from, clock_ns })
     }
 
-    /// Grants it, under `number`, to who sent it under `theirs`. Returns the keys and the datagram to send.
+    /// Grants a session, under `number`, to the end that asked under `theirs`. Returns the keys and the datagram to send.
     pub(super) fn grant(mut self, shared: &SecretKey, number: u32, theirs: u32) -> Option<(Keys, Vec<u8>)> {
         self.noise.set_psk(usize::from(PSK_AT), &shared.0).ok()?;
         let mut datagram = Vec::with_capacity(RESPONSE);

@@ -1,4 +1,4 @@
-//! Keys: who an end of a trunk is, and whom it knows.
+//! Keys, by which the ends of a trunk know each other.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -33,13 +33,13 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A new one.
+    /// Makes a new identity.
     pub fn generate() -> Identity {
         let (private, public) = handshake::key_pair();
         Identity { private: SecretKey(private), public: PublicKey(public) }
     }
 
-    /// That of a private key.
+    /// The identity of a private key.
     pub fn of(private: SecretKey) -> Identity {
         let public = PublicKey(handshake::public_of(&private.0));
         Identity { private, public }
@@ -92,13 +92,13 @@ impl PublicKey {
         decode(text).map(PublicKey)
     }
 
-    /// What proves to the owner of this key that a datagram's sender knows it.
+    /// The proof to the owner of this key that a datagram's sender knows it.
     pub(super) fn proof(&self, of: &[u8]) -> [u8; PROOF] {
         let tag = hmac::sign(&self.prover(), of);
         *tag.as_ref().first_chunk().expect("SHA-256 is longer than a proof")
     }
 
-    /// Whether `proof` is that.
+    /// Returns true if `proof` is the [`proof`](PublicKey::proof) of these bytes.
     pub(super) fn is_proven(&self, of: &[u8], proof: &[u8]) -> bool {
         subtle::ConstantTimeEq::ct_eq(&self.proof(of)[..], proof).into()
     }

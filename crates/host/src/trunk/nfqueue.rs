@@ -11,7 +11,7 @@ use crate::error::{During, Error};
 
 /// Packets that the kernel holds at most.
 const HELD_MAX: u32 = 16_384;
-/// What is told of them and not yet read.
+/// Bytes of the socket's buffer for messages about packets that are not yet read.
 const BUFFER: libc::c_int = 16 << 20;
 const BATCH: usize = 64;
 /// A netlink message about one packet: its attributes and what is copied.
@@ -23,11 +23,11 @@ const QUEUE_PACKET: u16 = message(libc::NFQNL_MSG_PACKET);
 const QUEUE_CONFIG: u16 = message(libc::NFQNL_MSG_CONFIG);
 const QUEUE_VERDICT: u16 = message(libc::NFQNL_MSG_VERDICT);
 const QUEUE_VERDICT_BATCH: u16 = message(libc::NFQNL_MSG_VERDICT_BATCH);
-/// Errors are told in messages of this type.
+/// The type of the messages in which errors are told.
 const ERROR: u16 = libc::NLMSG_ERROR as u16;
 const NF_DROP: u32 = libc::NF_DROP as u32;
 const NF_ACCEPT: u32 = libc::NF_ACCEPT as u32;
-/// struct nlmsghdr and struct nfgenmsg.
+/// Bytes of struct nlmsghdr and struct nfgenmsg.
 const HEADERS: usize = 20;
 
 const fn message(kind: libc::c_int) -> u16 {
@@ -50,9 +50,9 @@ pub(super) struct Held<'a> {
 pub(super) struct Queue {
     socket: OwnedFd,
     number: u16,
-    /// Packets that the kernel holds, in its order.
+    /// Numbers of the packets that the kernel holds, in its order, each with true if it has been dealt with.
     held: VecDeque<(u32, bool)>,
-    /// What [`flush`](Queue::flush) is to let go, in that order.
+    /// Numbers of the packets that [`flush`](Queue::flush) is to let go, in that order.
     leaving: Vec<u32>,
     buffers: Box<[[u8; MESSAGE]; BATCH]>,
     whole: Option<bool>,
@@ -61,7 +61,8 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Takes the queue of this number in the calling thread's namespace. What comes when it is full passes if `fails_open`.
+    /// Takes the queue of this number in the calling thread's namespace. A packet that comes when it is full passes if
+    /// `fails_open`.
     pub(super) fn open(number: u16, fails_open: bool) -> Result<Queue, Error> {
         let what = || format!("take netfilter's queue {number}");
         // SAFETY: takes numbers; what it returns is checked, and nobody else's.
@@ -97,7 +98,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Whether packets of several segments come as they are, or are cut first.
+    /// Tells the kernel whether packets of several segments come as they are, or are cut first.
     pub(super) fn keep_whole(&mut self, whole: bool) -> io::Result<()> {
         if self.whole != Some(whole) {
             self.set_flag(libc::NFQA_CFG_F_GSO as u32, whole)?;
@@ -193,7 +194,7 @@ impl Queue {
         self.verdict(QUEUE_VERDICT, NF_DROP, id)
     }
 
-    /// Has the kernel send what was accepted, in that order: with one word those that it has held longest.
+    /// Has the kernel send the packets that were accepted, in that order: those that it has held longest with one verdict.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let mut orders = Vec::with_capacity(VERDICTS_MAX * 32);
         let mut count = 0;
@@ -221,7 +222,7 @@ impl Queue {
         Ok(())
     }
 
-    /// How many of those that leave, from `at` on, are the ones that the kernel has held longest, in its order.
+    /// The number of packets that leave, from `at` on, that are the ones that the kernel has held longest, in its order.
     fn run_from(&self, at: usize) -> usize {
         self.leaving[at..].iter().zip(&self.held).take_while(|(id, (held, gone))| *id == held && !gone).count()
     }
@@ -255,7 +256,7 @@ impl AsFd for Queue {
     }
 }
 
-/// What an error of the first steps means here.
+/// Adds to an error of the first steps what it means here.
 fn explained(error: io::Error) -> io::Error {
     let why = match error.raw_os_error() {
         // What the kernel says to whoever may take queues (others are refused before).

@@ -2,11 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-/// What the kernel takes at once: 64 datagrams by every kernel that has UDP_SEGMENT, and what fits a packet of IP.
+/// Limits of a train: every kernel that has UDP_SEGMENT takes 64 datagrams at once, and all must fit a packet of IP.
 const DATAGRAMS_MAX: usize = 64;
 const BYTES_MAX: usize = 60_000;
 
-/// Where a datagram goes, and from which address of ours: that to which the other end writes.
+/// The destination of a datagram, and the address of ours that it leaves from: the one to which the other end writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Way {
     pub(super) to: SocketAddr,

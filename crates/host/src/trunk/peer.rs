@@ -1,4 +1,5 @@
-//! What this end knows of another: sessions, whether it is there, the circuits to it and from it. Time and datagrams are passed in.
+//! The state of another end, as this one knows it: sessions, whether it is there, the circuits to it and from it. Time and
+//! datagrams are passed in.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,16 +17,16 @@ use super::outbox::{Outbox, Way};
 use super::session::Session;
 use super::wire::{Message, Terms};
 
-/// A hand-shake that is not answered is begun again after this (WireGuard's REKEY_TIMEOUT is 5 s), and a little longer each
-/// time.
+/// Time after which a hand-shake that is not answered is begun again (WireGuard's REKEY_TIMEOUT is 5 s); it is a little longer
+/// each time.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 const ASK_AGAIN_MAX: Duration = Duration::from_secs(5);
-/// An offer that is not answered is made again after this, and one that was refused after much longer.
+/// Time after which an offer that is not answered is made again; one that was refused waits for much longer.
 const OFFER_AGAIN: Duration = Duration::from_millis(250);
 const REFUSED_AGAIN: Duration = Duration::from_secs(10);
-/// That a circuit is not known is said no more often.
+/// The least time between two messages that say that a circuit is not known.
 const UNKNOWN_AGAIN: Duration = Duration::from_millis(100);
-/// So many signs of life are due before a peer counts as gone.
+/// Signs of life that are due in the time after which a peer counts as gone.
 const SIGNS: u64 = 6;
 
 /// Another end.
@@ -33,16 +34,16 @@ const SIGNS: u64 = 6;
 pub(super) struct Peer {
     pub(super) config: PeerConfig,
     identity: Arc<Identity>,
-    /// In the low bits of the numbers of its sessions.
+    /// The number of the peer, in the low eight bits of the numbers of its sessions.
     number: u8,
     fallback: Fallback,
     dead_after: Duration,
     pub(super) way: Option<Way>,
     current: Option<Session>,
-    /// Of the one before there may be datagrams under way.
+    /// The session before, of which there may still be datagrams under way.
     previous: Option<Session>,
-    /// Sessions that were granted and not used yet: to who asked with the latest clock, and to who asked with an earlier one. That
-    /// is a recorded initiation, or a clock that went back: what is replayed must not displace what is real.
+    /// Sessions that were granted and not used yet: one for the initiation with the latest clock, and one for an earlier
+    /// clock. That is a recorded initiation, or a clock that went back: a replayed initiation must not displace a real one.
     granted: [Option<(Session, u64)>; 2],
     newest_clock_ns: u64,
     asking: Option<Asking>,
@@ -78,7 +79,7 @@ struct Asking {
     number: u32,
 }
 
-/// What has happened so far.
+/// Counts of a peer's sessions, circuits and packets so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     /// Sessions that were begun.
@@ -132,12 +133,12 @@ impl Peer {
         is_heard && self.current.as_ref().is_some_and(|session| session.is_alive(now))
     }
 
-    /// How long ago it was heard.
+    /// The time since the peer was heard.
     pub(super) fn silent(&self, now: Time) -> Option<Duration> {
         self.heard.map(|heard| now.since(heard))
     }
 
-    /// The peer asks for a session, under its number `theirs`. Nothing changes before it uses what it is granted.
+    /// Grants the session that the peer asks for, under its number `theirs`. The one in use stays until the peer uses the new one.
     pub(super) fn asked(&mut self, now: Time, asked: Asked, theirs: u32, way: Way, outbox: &mut Outbox) {
         let clock_ns = asked.clock_ns;
         let mine = self.fresh_number();
@@ -151,7 +152,7 @@ impl Peer {
         outbox.push(way, |out| out.extend_from_slice(&datagram));
     }
 
-    /// The peer grants a session.
+    /// Begins the session that the peer grants.
     pub(super) fn answered(&mut self, now: Time, noise: &[u8], mine: u32, theirs: u32, way: Way, outbox: &mut Outbox) {
         let Some(asking) = self.asking.as_mut().filter(|asking| asking.number == mine) else { return };
         let Some(keys) = asking.initiation.finish(noise) else {
@@ -166,7 +167,7 @@ impl Peer {
         self.send(now, &self.alive(), outbox);
     }
 
-    /// A sealed datagram came.
+    /// Opens a sealed datagram that came, and acts on its message.
     pub(super) fn sealed(
         &mut self,
         now: Time,
@@ -195,7 +196,7 @@ impl Peer {
         }
     }
 
-    /// The first message of a session that was granted makes it the one that is used.
+    /// Opens the first message of a session that was granted, which makes it the one that is used.
     fn open_granted(
         &mut self,
         now: Time,
@@ -221,7 +222,7 @@ impl Peer {
         self.previous = self.current.replace(session);
     }
 
-    /// The peer is there, and now at `way` if this is the newest that came from it.
+    /// Notes that the peer is there, and now at `way` if this is the newest message that came from it.
     fn hear(&mut self, now: Time, way: Way, is_newest: bool) {
         self.heard = Some(now);
         if is_newest && self.way != Some(way) {
@@ -263,7 +264,7 @@ impl Peer {
         }
     }
 
-    /// A peer that has begun anew does not know the circuit to it.
+    /// Ends the circuit to the peer if the peer names another: one that has begun anew does not know it.
     fn take_alive(&mut self, circuit: u32) {
         if matches!(&self.to, To::Circuit(to) if to.terms.circuit != circuit) {
             self.to = To::Nothing;
@@ -274,7 +275,7 @@ impl Peer {
         Message::Alive(self.from.as_ref().map_or(0, |from| from.terms.circuit))
     }
 
-    /// Grants what the file allows.
+    /// Answers an offer, and grants as much of it as the file allows.
     fn take_offer(&mut self, now: Time, offer: Terms, outbox: &mut Outbox) {
         let most = self.config.receive;
         let controls = if VMSS.contains(&offer.vmss) { offer.controls.min(most.controls_max) } else { 0 };
@@ -304,7 +305,7 @@ impl Peer {
         };
     }
 
-    /// The peer has ended: what comes next begins with a hand-shake.
+    /// Forgets the sessions and circuits of a peer that has ended: what comes next begins with a hand-shake.
     fn forget(&mut self, now: Time) {
         (self.current, self.previous, self.heard) = (None, None, None);
         (self.to, self.from) = (To::Nothing, None);
@@ -427,7 +428,7 @@ impl Peer {
         }
     }
 
-    /// Whether packets of several segments may stay whole.
+    /// Returns true if packets of several segments may stay whole.
     pub(super) fn keeps_whole(&mut self) -> bool {
         match (&mut self.to, self.fallback) {
             (To::Circuit(to), _) => to.keeps_whole(),

@@ -1,7 +1,7 @@
-//! Which counters of a session have been seen (RFC 6479): a message that comes twice is taken once, and one that is too old
-//! to tell is not taken.
+//! The record of a session's counters that have been seen (RFC 6479): a message that comes twice is taken once, and one that is
+//! too old to tell is not taken.
 
-/// Bits that are kept.
+/// Counters, up to the newest, for which a bit is kept.
 const BITS: u64 = 2_048;
 const WORD: u64 = 64;
 const WORDS: u64 = BITS / WORD;
@@ -16,12 +16,12 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Nothing has been seen.
+    /// A record in which nothing has been seen.
     pub(super) fn new() -> Window {
         Window { words: [0; WORDS as usize], next: 0 }
     }
 
-    /// Whether `counter` could still be accepted. To be asked before a message is opened, because that costs more.
+    /// Returns true if `counter` could still be accepted. It is asked before a message is opened, because that costs more.
     pub(super) fn is_new(&self, counter: u64) -> bool {
         if counter >= self.next {
             // The last ones are not used, so that none is ever used twice.

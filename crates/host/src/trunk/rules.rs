@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use crate::error::Error;
 use crate::process;
 
-/// A chain's name takes 28 characters, and ours begins with `headend-`.
+/// The longest name of a trunk: a chain's name takes 28 characters, and ours begins with `headend-`.
 pub(super) const NAME_MAX: usize = 20;
 
 /// The rules of a trunk.
@@ -21,9 +21,9 @@ pub(super) const NAME_MAX: usize = 20;
 pub struct Rules {
     /// The trunk's name, of which the chain's is made.
     pub name: String,
-    /// Whose packets go to which queue.
+    /// Networks, each with the number of the queue to which packets for it go.
     pub queues: Vec<(IpNet, u16)>,
-    /// Packets pass when nobody is at the queue; otherwise they are dropped.
+    /// True if packets pass when nobody is at the queue; otherwise they are dropped.
     pub bypass: bool,
 }
 
@@ -39,7 +39,7 @@ const FAMILIES: [Family; 2] = [
     Family { list: "iptables", restore: "iptables-restore", is_ipv6: false },
     Family { list: "ip6tables", restore: "ip6tables-restore", is_ipv6: true },
 ];
-/// Where administrators' commands are, whatever PATH says.
+/// Folders in which administrators' commands are, whatever PATH says.
 const FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin"];
 
 impl Rules {
@@ -64,8 +64,8 @@ impl Rules {
         lines
     }
 
-    /// Puts them in force, in the place of those of a trunk of this name that was killed. What an operator should know of
-    /// is returned, in words.
+    /// Puts the rules in force, in the place of those of a trunk of this name that was killed. Returns lines for the operator
+    /// about what it found.
     pub fn set(&self) -> Result<Vec<String>, Error> {
         let mut said = Vec::new();
         for family in FAMILIES {
@@ -140,7 +140,7 @@ impl Rules {
         order
     }
 
-    /// What there is of this name; `None` without the command.
+    /// Looks for the rules of a trunk of this name; `None` without the command.
     fn find(&self, family: Family) -> Result<Option<Found>, Error> {
         let Some(command) = path_of(family.list) else { return Ok(None) };
         let what = || format!("{} -t mangle -S", family.list);
@@ -165,7 +165,7 @@ impl Rules {
     }
 }
 
-/// What was found in a table.
+/// The chain, the jumps to it and the other rules that were found in a table.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     chain: bool,

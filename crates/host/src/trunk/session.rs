@@ -8,13 +8,13 @@ use super::keys::SecretKey;
 use super::replay::Window;
 use super::wire::{self, MESSAGE_MAX, TAG};
 
-/// Who began a session begins the next one after this (WireGuard's REKEY_AFTER_TIME).
+/// Age of a session at which the end that began it begins the next one (WireGuard's REKEY_AFTER_TIME).
 pub(super) const REKEY: Duration = Duration::from_secs(120);
-/// The other end does after this, if the first has not.
+/// Age of a session at which the other end begins the next one, if the first has not.
 pub(super) const REKEY_OTHER: Duration = Duration::from_secs(150);
-/// A session is over after this (REJECT_AFTER_TIME).
+/// Age at which a session is over (REJECT_AFTER_TIME).
 pub(super) const LIFE: Duration = Duration::from_secs(180);
-/// And after so many messages: a key of AES-GCM with nonces that are counted is good for 2^32 blocks and more by far.
+/// Messages after which a session is over too: a key of AES-GCM with counted nonces is good for 2^32 blocks and more by far.
 const MESSAGES_MAX: u64 = 1 << 40;
 
 /// A session with a peer.
@@ -33,7 +33,7 @@ pub(super) struct Session {
 /// A message that was opened.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Opened {
-    /// None that came before was sent after it.
+    /// True if no message that came before was sent after it.
     pub(super) is_newest: bool,
     pub(super) plain: Vec<u8>,
 }
@@ -57,7 +57,7 @@ impl Session {
         now.since(self.since) < LIFE && self.sent < MESSAGES_MAX
     }
 
-    /// When its end should begin another.
+    /// The time at which this end should begin another session.
     pub(super) fn rekey_at(&self) -> Time {
         self.since + if self.is_initiator { REKEY } else { REKEY_OTHER }
     }

@@ -1,4 +1,4 @@
-//! What a trunk is at, for whoever asks.
+//! The status of a trunk, for programs and people that ask for it.
 
 use std::net::SocketAddr;
 
@@ -8,12 +8,12 @@ use headend_engine::units::{Bytes, Rate};
 use super::config::EdgeClass;
 use super::peer::{Peer, To};
 
-/// What a trunk is at.
+/// The status of a trunk.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
-    /// How long it has been up.
+    /// Time since it came up.
     pub up: Duration,
-    /// Datagrams that came from nobody who is known.
+    /// Datagrams that belong to no known peer.
     pub strangers: u64,
     /// Initiations that were not looked at because too many came.
     pub flooded: u64,
@@ -23,16 +23,16 @@ pub struct Status {
     pub peers: Vec<PeerStatus>,
 }
 
-/// What is known of a peer.
+/// The status of a peer.
 #[derive(Clone, Debug)]
 pub struct PeerStatus {
     /// Its name.
     pub name: String,
     /// `"down"`, `"offering"`, `"refused"` or `"carrying"`.
     pub state: &'static str,
-    /// Where it is.
+    /// Its address, if that is known.
     pub endpoint: Option<SocketAddr>,
-    /// How long ago it was heard.
+    /// Time since it was heard.
     pub silent: Option<Duration>,
     /// Sessions and circuits to it that were begun.
     pub sessions: u64,
@@ -52,16 +52,16 @@ pub struct PeerStatus {
     pub classes: Vec<ClassStatus>,
 }
 
-/// What a circuit has done.
+/// The status of a circuit.
 #[derive(Clone, Debug)]
 pub struct CircuitStatus {
-    /// Who controls it.
+    /// The name of the congestion controller of its control TCPs.
     pub controller: String,
-    /// How many control TCPs it has.
+    /// Number of control TCPs that it has.
     pub controls: u8,
     /// Bytes of data for each header.
     pub vmss: Bytes,
-    /// What leaves without their permission, as the peer grants it.
+    /// Rate at which users' packets may leave without their permission, as the peer grants it.
     pub guaranteed: Rate,
     /// The windows of all control TCPs together.
     pub window: Bytes,
@@ -75,16 +75,16 @@ pub struct CircuitStatus {
     pub timeouts: u64,
     /// Users' bytes sent under control.
     pub controlled_bytes: u64,
-    /// And at the guaranteed rate.
+    /// Users' bytes sent at the guaranteed rate.
     pub guaranteed_bytes: u64,
 }
 
-/// What a class of users' packets has seen.
+/// The status of a class of users' packets.
 #[derive(Clone, Debug)]
 pub struct ClassStatus {
     /// Its name.
     pub name: String,
-    /// What it has seen.
+    /// Counts of its packets so far, and of those that wait.
     pub counters: headend_engine::circuit::turns::Counters,
 }
 

@@ -1,4 +1,4 @@
-//! What two ends of a trunk send each other, as bytes. Numbers are big-endian.
+//! The datagrams that two ends of a trunk send each other, as bytes. Numbers are big-endian.
 //!
 //! | datagram | bytes |
 //! |---|---|
@@ -35,18 +35,18 @@ const CONTROL: usize = 32;
 /// A datagram's parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Datagram<'a> {
-    /// Who wants a session.
+    /// The first datagram of a hand-shake, whose sender wants a session.
     Initiation {
         /// The number under which its sender wants to be answered.
         sender: u32,
         /// Noise's first message.
         noise: &'a [u8],
-        /// What the proof is of.
+        /// The bytes that the proof covers.
         proven: &'a [u8],
-        /// That the receiver's public key is known.
+        /// The proof that the sender knows the receiver's public key.
         proof: &'a [u8],
     },
-    /// Who grants one.
+    /// The answer to an initiation, whose sender grants a session.
     Response {
         /// The number under which its sender wants to be written to.
         sender: u32,
@@ -54,9 +54,9 @@ pub enum Datagram<'a> {
         receiver: u32,
         /// Noise's second message.
         noise: &'a [u8],
-        /// What the proof is of.
+        /// The bytes that the proof covers.
         proven: &'a [u8],
-        /// That the receiver's public key is known.
+        /// The proof that the sender knows the receiver's public key.
         proof: &'a [u8],
     },
     /// A message in a session.
@@ -65,9 +65,9 @@ pub enum Datagram<'a> {
         receiver: u32,
         /// The number of the message in its session and direction, which no other has.
         counter: u64,
-        /// What is authenticated and not encrypted.
+        /// The first bytes of the datagram, which are authenticated and not encrypted.
         header: &'a [u8],
-        /// The rest.
+        /// The encrypted message, with its tag.
         sealed: &'a [u8],
     },
 }
@@ -124,7 +124,7 @@ pub fn sealed_header(receiver: u32, counter: u64) -> [u8; SEALED_HEADER] {
     bytes
 }
 
-/// What is inside a sealed datagram.
+/// The message inside a sealed datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// Its sender is there, and has the receiving end of this circuit; 0 if of none.
@@ -136,11 +136,11 @@ pub enum Message {
     Answer(Terms),
     /// A segment of a control TCP.
     Control {
-        /// From the end that sends users' packets: a header. Otherwise an acknowledgement.
+        /// True for a header, from the end that sends users' packets; false for an acknowledgement.
         is_header: bool,
         /// The circuit.
         circuit: u32,
-        /// Which of its control TCPs.
+        /// The number of the control TCP in the circuit.
         which: u8,
         /// The segment.
         segment: Segment,
@@ -151,16 +151,16 @@ pub enum Message {
     Goodbye,
 }
 
-/// What the two ends of a circuit agree on.
+/// The terms on which the two ends of a circuit agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The circuit: another number with each new start.
     pub circuit: u32,
-    /// How many control TCPs it has.
+    /// Number of control TCPs that it has.
     pub controls: u8,
     /// Bytes of data for each header.
     pub vmss: u32,
-    /// What leaves without control, in bit/s.
+    /// Rate at which users' packets may leave without control, in bit/s.
     pub guaranteed_bps: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What the receiving end of a circuit tells the sending end, and how it is on the wire.
+//! Acknowledgements, with which the receiving end of a circuit tells the sending end what has come, and their wire format.
 
 use std::fmt;
 
@@ -8,17 +8,18 @@ use crate::units::Bytes;
 
 /// The most ranges that one acknowledgement holds.
 pub(super) const RANGES_MAX: usize = 16;
-/// The largest number, when it came, how long it was held, how many ranges there are, and the length of the first.
+/// Bytes of the fixed part: the largest number, the time when it came, how long it was held, how many ranges there are, and
+/// the length of the first.
 const FIXED: usize = 8 + 8 + 4 + 1 + 4;
-/// The gap before a range, and its length.
+/// Bytes of each further range: the gap before it, and its length.
 const RANGE: usize = 4 + 4;
 
-/// Which datagrams have come.
+/// A list of the datagrams that have come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acknowledgement {
-    /// When the one with the largest number came, by the receiving end's clock, which the sending end's need not agree with.
+    /// The time when the one with the largest number came, by the receiving end's clock, which need not agree with the sender's.
     pub received: Time,
-    /// How long ago that was when the acknowledgement left.
+    /// The time from then until the acknowledgement left.
     pub held: Duration,
     /// The first and the last number of each range, the largest numbers first. They neither overlap nor touch.
     pub ranges: Vec<(u64, u64)>,
@@ -29,14 +30,14 @@ pub struct Acknowledgement {
 pub enum Malformed {
     /// They end before the acknowledgement does, or after it.
     Length {
-        /// How many there should be.
+        /// Bytes that there should be.
         expected: usize,
-        /// How many there are.
+        /// Bytes that there are.
         found: usize,
     },
     /// A range begins below zero.
     Underflow,
-    /// No range, or more than one acknowledgement holds.
+    /// The number of ranges is zero, or larger than one acknowledgement holds.
     Ranges(u8),
 }
 
@@ -120,7 +121,7 @@ impl Acknowledgement {
     }
 }
 
-/// In four bytes; what is more is told as the most, which for a length leaves out the oldest.
+/// Fits a number into four bytes: a larger one becomes the largest that fits, which for a length leaves out the oldest.
 fn small(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }

@@ -10,12 +10,12 @@ use crate::units::{Bytes, Rate};
 
 use super::acknowledgement::Acknowledgement;
 
-/// What the sending end wants next.
+/// The next action of the sending end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// A user's packet leaves in the datagram with this number; without one, at the guaranteed rate and under no control.
     Datagram(Option<u64>, Packet),
-    /// Nothing more until this time, or until something arrives.
+    /// It has nothing to send until this time, or until something arrives.
     Wait(Option<Time>),
 }
 
@@ -67,7 +67,7 @@ impl Circuit {
         self.uncontrolled
     }
 
-    /// The other end says what has come. What it says of numbers that never left is passed over.
+    /// Takes an acknowledgement of the other end. One of numbers that never left is passed over.
     pub fn receive(&mut self, now: Time, told: &Acknowledgement) {
         let shrank = self.sender.on_acknowledgement(now, told).unwrap_or(0);
         self.tell_tunnel(now, shrank);

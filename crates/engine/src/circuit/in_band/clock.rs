@@ -10,21 +10,21 @@ const INITIAL: Duration = Duration::from_millis(333);
 /// Doublings of the probe timeout at most: as many as keep a probe a minute away.
 const BACKOFF_MAX: u32 = 6;
 
-/// What is known of round trips.
+/// The estimate of the round trip, and the back-off of probes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clock {
     latest: Duration,
     least: Option<Duration>,
     smoothed: Option<Duration>,
     variation: Duration,
-    /// When the first round trip was measured: losses before it say nothing of persistent congestion.
+    /// The time of the first measurement: losses before it say nothing of persistent congestion.
     since: Option<Time>,
     /// Probe timeouts since the last acknowledgement.
     backoff: u32,
 }
 
 impl Clock {
-    /// A round trip, and how much of it the other end held the acknowledgement back (RFC 9002 s5.3).
+    /// Takes a round trip, and how much of it the other end held the acknowledgement back (RFC 9002 s5.3).
     pub(super) fn measure(&mut self, now: Time, rtt: Duration, held: Duration) {
         self.latest = rtt;
         let least = self.least.map_or(rtt, |least| least.min(rtt));
@@ -48,29 +48,29 @@ impl Clock {
         self.since
     }
 
-    /// An acknowledgement brought news: probes are answered.
+    /// Ends the back-off: an acknowledgement brought news, so probes are answered.
     pub(super) fn answered(&mut self) {
         self.backoff = 0;
     }
 
-    /// A probe timeout expired.
+    /// Doubles the probe timeout, because one has expired.
     pub(super) fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(BACKOFF_MAX);
     }
 
-    /// How long to wait before asking (RFC 9002 s6.2.1), without back-off.
+    /// The probe timeout (RFC 9002 s6.2.1) without back-off.
     pub(super) fn patience(&self) -> Duration {
         let Some(smoothed) = self.smoothed else { return INITIAL * 2 };
         smoothed + (self.variation * 4).max(GRANULARITY) + HELD_MAX
     }
 
-    /// The same with back-off.
+    /// The probe timeout with back-off.
     pub(super) fn probe_timeout(&self) -> Duration {
         self.patience() * (1 << self.backoff)
     }
 
-    /// How long after it left a datagram is lost, if a later one has come (RFC 9002 s6.1.2): 9/8 of a round trip, and
-    /// another `eighths` where the path was seen to reorder.
+    /// The time after which a datagram that left counts as lost, if a later one has come (RFC 9002 s6.1.2): 9/8 of a round trip,
+    /// and another `eighths` where the path was seen to reorder.
     pub(super) fn lost_after(&self, eighths: u64) -> Duration {
         let rtt = self.smoothed.unwrap_or(INITIAL).max(self.latest);
         (rtt * (9 + eighths) / 8).max(GRANULARITY)

@@ -1,4 +1,4 @@
-//! Whether a loss was congestion or damage, by the delay of what came before and behind it.
+//! The judgement whether a loss was congestion or damage, by the delay of what came before and behind it.
 //!
 //! A queue that drops at its tail is full when it does, so what passes it just before and behind a drop is late. A damaged
 //! packet is as likely to be an early one. A loss counts as congestion if the one-way delay next to it is in the upper quarter
@@ -11,13 +11,13 @@ use std::collections::VecDeque;
 
 use crate::time::{Duration, Time};
 
-/// A range is of the last one of these and the one under way.
+/// The length of a span: a range of delays is that of the last span and the one under way.
 const SPAN: Duration = Duration::from_secs(30);
-/// A range below this is no queue.
+/// The least range of delays, in nanoseconds, that is taken for a queue.
 const FLOOR: i64 = 2_000_000;
-/// Most of what is sent that may be lost to damage: one in so many.
+/// The largest part of what is sent that may be lost to damage is one in so many.
 const DAMAGED_MAX: u64 = 10;
-/// The part that is lost is that of the last one to two times so many datagrams.
+/// Datagrams that must be counted before the lost part is judged. At twice as many, the counts are halved.
 const COUNTED: u64 = 256;
 /// Delays that are remembered by number.
 const REMEMBERED: usize = 64;
@@ -29,7 +29,7 @@ pub(super) struct Delays {
     current: Option<(i64, i64)>,
     previous: Option<(i64, i64)>,
     since: Option<Time>,
-    /// Datagrams of which is known what became of them, and the lost ones among them.
+    /// Datagrams that are known to be delivered or lost, and the lost ones among them.
     settled: u64,
     lost: u64,
     /// The last ones with their numbers, ascending.
@@ -37,7 +37,7 @@ pub(super) struct Delays {
 }
 
 impl Delays {
-    /// Datagram `number` left at `sent`, and came at `received` by the other end's clock.
+    /// Takes the delay of datagram `number`, which left at `sent` and came at `received` by the other end's clock.
     pub(super) fn sample(&mut self, now: Time, number: u64, sent: Time, received: Time) {
         let delay = received.as_nanos().wrapping_sub(sent.as_nanos()) as i64;
         let since = *self.since.get_or_insert(now);
@@ -52,7 +52,7 @@ impl Delays {
         self.recent.push_back((number, delay));
     }
 
-    /// It is known what became of another datagram.
+    /// Counts another datagram that is known to be delivered or lost.
     pub(super) fn settle(&mut self, lost: bool) {
         self.settled += 1;
         self.lost += u64::from(lost);
@@ -62,7 +62,7 @@ impl Delays {
         }
     }
 
-    /// Whether the loss of datagram `number` was congestion.
+    /// Returns true if the loss of datagram `number` was congestion.
     pub(super) fn congested_at(&self, number: u64) -> bool {
         if self.settled >= COUNTED && self.lost * DAMAGED_MAX > self.settled {
             return true;

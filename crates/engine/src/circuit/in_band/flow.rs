@@ -15,19 +15,19 @@ pub(super) struct Flow {
     /// Bytes of a full datagram, by which windows grow.
     unit: u64,
     pub(super) in_flight: u64,
-    /// Until a datagram with this number or a later one is acknowledged, losses belong to an event that has been answered
-    /// (RFC 9002 s7.3.2).
+    /// The recovery under way: until a datagram with its `end` or a later number is acknowledged, losses belong to an event
+    /// that has been answered (RFC 9002 s7.3.2).
     recovery: Option<Recovery>,
-    /// The event that was answered last: how many of its losses have not come after all.
+    /// Losses of the event that was answered last, without those that came after all.
     missing: u64,
-    /// What was acknowledged and not yet told to the controller.
+    /// Bytes that were acknowledged and not yet told to the controller.
     acked: u64,
     acked_datagrams: u32,
-    /// So many datagrams make an acknowledgement.
+    /// Datagrams that make an acknowledgement for the controller.
     every: u32,
     last_sent: Option<Time>,
     paced: bool,
-    /// When the next datagram may leave, if the controller paces.
+    /// The time at which the next datagram may leave, if the controller paces.
     release: Time,
     rate: Option<DeliveryRate>,
     /// Bytes ever sent: positions for the estimator.
@@ -43,17 +43,17 @@ struct Recovery {
     prr: Option<Prr>,
 }
 
-/// What one acknowledgement did to a flow.
+/// The news of a flow's datagrams from one acknowledgement or timer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct News {
     pub(super) delivered: u64,
     pub(super) datagrams: u32,
-    /// The largest number of those.
+    /// The largest number of the delivered datagrams.
     pub(super) largest: Option<u64>,
     pub(super) lost: u64,
-    /// Of those lost, so many datagrams to congestion,
+    /// Datagrams that were lost to congestion.
     pub(super) congested: u64,
-    /// and the last of them.
+    /// The number of the last datagram that was lost to congestion.
     pub(super) last_lost: Option<u64>,
     /// Positions that were delivered.
     pub(super) pieces: Vec<(u64, u64)>,
@@ -65,7 +65,7 @@ impl News {
     }
 }
 
-/// What all flows are told with it.
+/// The part of the news that is the same for all flows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub(super) now: Time,
@@ -106,17 +106,17 @@ impl Flow {
         }
     }
 
-    /// How much more may be in flight.
+    /// Bytes that may be in flight beyond those that are.
     pub(super) fn room(&self) -> u64 {
         self.window().saturating_sub(self.in_flight)
     }
 
-    /// When pacing allows the next datagram, if that is later than now.
+    /// The time at which pacing allows the next datagram, if that is later than now.
     pub(super) fn held_until(&self, now: Time) -> Option<Time> {
         (self.paced && self.release > now).then_some(self.release)
     }
 
-    /// What pacing allows at once.
+    /// Bytes that pacing allows at once.
     pub(super) fn burst(&self) -> u64 {
         match self.controller.pacing().filter(|_| self.paced) {
             Some(rate) => (rate.get() / 8 * SLACK.as_nanos() / 1_000_000_000).max(2 * self.unit),
@@ -124,12 +124,12 @@ impl Flow {
         }
     }
 
-    /// The window may take a datagram of this length: of several small ones, or of one of any length.
+    /// Returns true if the window takes a datagram of this length. A window with nothing in flight takes one of any length.
     pub(super) fn has_room_for(&self, len: u64) -> bool {
         self.in_flight == 0 || self.room() >= len
     }
 
-    /// Before a datagram leaves: a window that was not used for long is worth little (RFC 5681 s4.1).
+    /// Shrinks a window that was not used for long, before a datagram leaves (RFC 5681 s4.1).
     pub(super) fn wake(&mut self, now: Time, patience: Duration) {
         let Some(last) = self.last_sent.filter(|_| self.in_flight == 0) else { return };
         let timeouts = now.since(last).as_nanos() / patience.as_nanos().max(1);
@@ -138,7 +138,7 @@ impl Flow {
         }
     }
 
-    /// A datagram leaves; returns where it is among the bytes of this flow.
+    /// Notes that a datagram leaves. Returns where it is among the bytes of this flow.
     pub(super) fn on_sent(&mut self, now: Time, len: u64) -> (u64, u64) {
         let piece = (self.sent + 1, self.sent + 1 + len);
         self.sent += len;
@@ -161,7 +161,7 @@ impl Flow {
         piece
     }
 
-    /// There was nothing to send though the window had room.
+    /// Notes that there was nothing to send though the window had room.
     pub(super) fn on_nothing_to_send(&mut self) {
         let room = self.room();
         if let Some(rate) = self.rate.as_mut().filter(|_| room >= self.unit) {
@@ -169,7 +169,7 @@ impl Flow {
         }
     }
 
-    /// An acknowledgement said this. Returns true if the window shrank.
+    /// Takes the news of an acknowledgement or timer. Returns true if the window shrank.
     pub(super) fn on_news(&mut self, news: &News, moment: Moment) -> bool {
         let before = self.in_flight;
         self.in_flight -= news.delivered + news.lost;
@@ -200,7 +200,8 @@ impl Flow {
         shrank
     }
 
-    /// Growth is by acknowledgements, and those of a TCP are of two segments. One that is of two flows is not one for each.
+    /// Tells the controller of acknowledged bytes once there are as many datagrams as a TCP acknowledges at once: windows grow by
+    /// acknowledgements, and one that is of two flows is not one for each.
     fn tell(&mut self, news: &News, moment: Moment, before: u64) {
         self.acked += news.delivered;
         self.acked_datagrams += news.datagrams;
@@ -240,13 +241,13 @@ impl Flow {
         }
     }
 
-    /// What was before this position is not awaited any more.
+    /// Notes that nothing before this position is awaited any more.
     pub(super) fn settle(&mut self, end: u64) {
         self.settled = end;
     }
 
-    /// A datagram that was taken for lost has come. Returns true if that was the last of them, and the window is what it
-    /// was (RFC 9002 leaves that open; RFC 4015).
+    /// Notes that a datagram that was taken for lost has come. Returns true if that was the last of them, and the window is what
+    /// it was (RFC 9002 leaves that open; RFC 4015).
     pub(super) fn on_spurious(&mut self) -> bool {
         if self.missing == 0 {
             return false;

@@ -1,4 +1,4 @@
-//! The receiving end: which numbers have come, and when to say so.
+//! The receiving end: it notes which numbers have come, and decides when to say so.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use super::HELD_MAX;
 use super::acknowledgement::{Acknowledgement, RANGES_MAX};
 use crate::time::Time;
 
-/// A range that has not changed is told so often: as many acknowledgements in a row must be lost for the sending end to miss it.
+/// Times that a range is told after its last change: so many acknowledgements in a row must be lost for the sender to miss it.
 const TELLINGS: u8 = 8;
 /// Ranges that are remembered at all.
 const REMEMBERED_MAX: usize = 64;
@@ -14,17 +14,17 @@ const REMEMBERED_MAX: usize = 64;
 /// Notes the numbers of datagrams, and makes acknowledgements of them.
 #[derive(Debug)]
 pub struct Receiver {
-    /// Ascending; they neither overlap nor touch.
+    /// The ranges of numbers that came, ascending. They neither overlap nor touch.
     ranges: VecDeque<Range>,
-    /// So many datagrams are acknowledged at once, and fewer after [`HELD_MAX`].
+    /// Datagrams that make an acknowledgement due at once; fewer do after [`HELD_MAX`].
     every: u32,
     /// Datagrams since the last acknowledgement.
     waiting: u32,
-    /// A gap began or was filled: it is told at once.
+    /// True if a gap began or was filled, which is told at once.
     at_once: bool,
-    /// When the first of those that wait makes an acknowledgement due.
+    /// The time at which the first of those that wait makes an acknowledgement due.
     due: Option<Time>,
-    /// When the datagram with the largest number came.
+    /// The time when the datagram with the largest number came.
     received: Time,
 }
 
@@ -39,14 +39,14 @@ impl Receiver {
     /// A receiving end that acknowledges every `every` datagrams: two, as a TCP does (RFC 5681 s4.2, RFC 9000 s13.2.2).
     ///
     /// # Panics
-    /// If that is none.
+    /// If `every` is zero.
     pub fn new(every: u32) -> Receiver {
         assert!(every > 0, "something must come to be acknowledged");
         let ranges = VecDeque::new();
         Receiver { ranges, every, waiting: 0, at_once: false, due: None, received: Time::ZERO }
     }
 
-    /// A datagram came. Whether it came before is not judged: a range that was told long ago is forgotten.
+    /// Notes that a datagram came. It does not judge whether that came before: a range that was told long ago is forgotten.
     pub fn receive(&mut self, now: Time, number: u64) {
         let newest = self.ranges.back().map(|range| range.last);
         if newest.is_none_or(|last| number > last) {
@@ -84,7 +84,7 @@ impl Receiver {
         }
     }
 
-    /// What the sending end is to be told now, if anything.
+    /// The acknowledgement that is to be sent now, if one is due.
     pub fn poll(&mut self, now: Time) -> Option<Acknowledgement> {
         let is_due = self.at_once || self.waiting >= self.every || self.due.is_some_and(|due| due <= now);
         if self.waiting == 0 || !is_due {
@@ -103,7 +103,7 @@ impl Receiver {
         Some(Acknowledgement { received: self.received, held: now.since(self.received), ranges })
     }
 
-    /// When [`poll`](Receiver::poll) will have something to say, if nothing comes before.
+    /// The time at which [`poll`](Receiver::poll) will have something to say, if nothing comes before.
     pub fn deadline(&self) -> Option<Time> {
         self.due
     }

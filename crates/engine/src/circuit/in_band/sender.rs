@@ -11,18 +11,18 @@ use crate::tcp::personality::Personality;
 use crate::time::{Duration, Time, earlier};
 use crate::units::Bytes;
 
-/// How much lateness pacing makes up for.
+/// The most lateness that pacing makes up for.
 pub(super) const SLACK: Duration = Duration::from_millis(1);
 /// IPv4 and TCP headers: a datagram is as long as the segment of a TCP with the same `mss`.
 const HEADERS: u64 = 40;
-/// Widest that reordering makes the two thresholds: a round trip more, and so many datagrams.
+/// Eighths of a round trip that reordering adds to the time threshold at most: a whole round trip.
 const EIGHTHS_MAX: u64 = 8;
-/// See `EIGHTHS_MAX`.
+/// The largest displacement by reordering, in datagrams, that the packet threshold grows to cover.
 const DISPLACEMENT_MAX: u64 = 300;
 /// Datagrams taken for lost that are remembered, in case they come after all.
 const MISSING_MAX: usize = 256;
 
-/// Which losses shrink a window.
+/// The losses that shrink a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Losses {
     /// All of them.
@@ -34,7 +34,7 @@ pub enum Losses {
     Delayed,
 }
 
-/// What a sending end has done so far.
+/// Counts of what a sending end has sent, and of what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Datagrams sent.
@@ -45,13 +45,13 @@ pub struct Counters {
     pub delivered: u64,
     /// Datagrams that were taken for lost.
     pub lost: u64,
-    /// Of those, taken for damaged, so that no window shrank.
+    /// Datagrams among those lost that were taken for damaged, so that no window shrank.
     pub damaged: u64,
-    /// Of those lost, that came after all.
+    /// Datagrams among those taken for lost that came after all.
     pub late: u64,
     /// Times that a flow's window shrank for a loss.
     pub reductions: u64,
-    /// Of those, because nothing had come for long (RFC 9002 s7.6).
+    /// Reductions because nothing had come for long (RFC 9002 s7.6), counted in `reductions` too.
     pub collapses: u64,
     /// Reductions that were taken back, because all that was lost came after all.
     pub undone: u64,
@@ -81,7 +81,7 @@ impl std::error::Error for NeverSent {}
 struct Sent {
     at: Time,
     len: u64,
-    /// Where it is among the bytes of its flow.
+    /// Its position among the bytes of its flow.
     start: u64,
     flow: u32,
     state: State,
@@ -99,7 +99,7 @@ enum State {
 struct Missing {
     number: u64,
     flow: usize,
-    /// Its flow's window shrank for it.
+    /// True if the loss counted as congestion.
     congested: bool,
 }
 
@@ -109,9 +109,9 @@ pub struct Sender {
     flows: Vec<Flow>,
     /// Bytes of a full datagram.
     unit: Bytes,
-    /// Whose turn it is.
+    /// The index of the flow whose turn it is.
     turn: usize,
-    /// What is not settled, by number from `first` on.
+    /// Datagrams that are not settled, by number from `first` on.
     sent: VecDeque<Sent>,
     first: u64,
     in_flight: Bytes,
@@ -120,9 +120,9 @@ pub struct Sender {
     clock: Clock,
     /// Later datagrams that must have come for one to be lost (RFC 9002 s6.1.1, kPacketThreshold).
     threshold: u64,
-    /// What reordering adds to the time threshold.
+    /// Eighths of a round trip that reordering adds to the time threshold.
     eighths: u64,
-    /// What was taken for lost last.
+    /// The datagrams that were taken for lost last.
     missing: VecDeque<Missing>,
     lost_at: Option<Time>,
     probe_at: Option<Time>,
@@ -185,18 +185,18 @@ impl Sender {
         self.clock.smoothed()
     }
 
-    /// What has happened so far.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Whether a datagram of this length may leave now.
+    /// Returns true if a datagram of this length may leave now.
     pub fn permits(&mut self, now: Time, len: Bytes) -> bool {
         self.chosen(now, len.get()).is_some() || self.probes > 0
     }
 
-    /// How much may leave now in all. For who sends in batches: what goes beyond it is owed, and nothing more may leave
-    /// until so much has been acknowledged.
+    /// Bytes that may leave now in all, for a driver that sends in batches: the bytes of a batch beyond them are owed, and
+    /// nothing more may leave until so many have been acknowledged.
     pub fn allowance(&self, now: Time) -> Bytes {
         let free = self.flows.iter().filter(|flow| flow.held_until(now).is_none());
         let room: u64 = free.map(|flow| flow.room().min(flow.burst())).sum();
@@ -216,7 +216,7 @@ impl Sender {
         (0..count).map(|step| (self.turn + step) % count).find(may)
     }
 
-    /// A datagram of `len` bytes, all headers included, has left. Returns its number.
+    /// Notes that a datagram of `len` bytes, all headers included, has left. Returns its number.
     pub fn on_sent(&mut self, now: Time, len: Bytes) -> u64 {
         let which = self.chosen(now, len.get()).unwrap_or_else(|| {
             self.probes = self.probes.saturating_sub(1);
@@ -239,14 +239,14 @@ impl Sender {
         number
     }
 
-    /// There is nothing to send: what the windows would have let leave is no sign of the path.
+    /// Notes that there is nothing to send: what the windows would have let leave is no sign of the path.
     pub fn on_nothing_to_send(&mut self) {
         for flow in &mut self.flows {
             flow.on_nothing_to_send();
         }
     }
 
-    /// The other end says what has come. Returns how many windows shrank for it.
+    /// Takes an acknowledgement of the other end. Returns how many windows shrank for it.
     pub fn on_acknowledgement(&mut self, now: Time, told: &Acknowledgement) -> Result<u32, NeverSent> {
         let next = self.first + self.sent.len() as u64;
         let number = told.largest();
@@ -267,7 +267,7 @@ impl Sender {
         Ok(shrank)
     }
 
-    /// A round trip, if the largest number is news.
+    /// Measures a round trip, if the largest number is news.
     fn measure(&mut self, now: Time, told: &Acknowledgement) -> Option<Duration> {
         let number = told.largest();
         let sent = *self.sent.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
@@ -282,7 +282,7 @@ impl Sender {
         Some(rtt)
     }
 
-    /// These numbers have come. Returns true if that is news.
+    /// Notes that these numbers have come. Returns true if that is news.
     fn deliver(&mut self, first: u64, last: u64) -> bool {
         let mut any = false;
         for number in first.max(self.first)..=last {
@@ -309,8 +309,8 @@ impl Sender {
         any
     }
 
-    /// Some of what was taken for lost has come: the path reorders, and both thresholds grow (RFC 9002 s6.1 allows for
-    /// it).
+    /// Notes that some datagrams that were taken for lost have come: the path reorders, and both thresholds grow (RFC 9002 s6.1
+    /// allows for it).
     fn forgive(&mut self, first: u64, last: u64) {
         let mut missing = std::mem::take(&mut self.missing);
         missing.retain(|missing| {
@@ -404,24 +404,24 @@ impl Sender {
         persistent
     }
 
-    /// RFC 9002 s6.2.1: the timer runs from the last datagram that left; while a later one has come, the time threshold
-    /// decides instead. A probe that waits for something to send needs no timer.
+    /// Sets the probe timer (RFC 9002 s6.2.1): it runs from the last datagram that left; while a later one has come, the time
+    /// threshold decides instead. A probe that waits for something to send needs no timer.
     fn schedule_probe(&mut self) {
         let waits = self.in_flight > Bytes::ZERO && self.lost_at.is_none() && self.probes == 0;
         self.probe_at = waits.then(|| self.last_sent + self.clock.probe_timeout());
     }
 
-    /// When [`on_deadline`](Sender::on_deadline) is to be called.
+    /// The time at which [`on_deadline`](Sender::on_deadline) is to be called.
     pub fn deadline(&self) -> Option<Time> {
         earlier(self.lost_at, self.probe_at)
     }
 
-    /// When pacing lets something leave, if it is pacing that holds it.
+    /// The time at which pacing lets something leave, if it is pacing that holds it.
     pub fn release(&self, now: Time) -> Option<Time> {
         self.flows.iter().fold(None, |wake, flow| earlier(wake, flow.held_until(now)))
     }
 
-    /// A timer is due. Returns how many windows shrank for it.
+    /// Handles a timer that is due. Returns how many windows shrank for it.
     pub fn on_deadline(&mut self, now: Time) -> u32 {
         if self.lost_at.is_some_and(|due| due <= now) {
             return self.settle(now, None);

@@ -1,4 +1,4 @@
-//! What a sending and a receiving end do together, and what an acknowledgement is on the wire.
+//! Tests of a sending and a receiving end together, and of acknowledgements on the wire.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ fn sender(flows: u32) -> Sender {
     Sender::new(&personality(), flows, Losses::All)
 }
 
-/// All that may leave now; returns their numbers.
+/// Sends all that may leave now, and returns the numbers.
 fn fill(sender: &mut Sender, now: Time) -> Vec<u64> {
     std::iter::from_fn(|| sender.permits(now, LEN).then(|| sender.on_sent(now, LEN))).collect()
 }

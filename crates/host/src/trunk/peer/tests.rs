@@ -19,7 +19,7 @@ struct End {
     identity: Arc<Identity>,
     peer: Peer,
     address: SocketAddr,
-    /// What its wall shows beyond the time of the test.
+    /// Nanoseconds that its wall clock is ahead of the time of the test.
     clock_ns: u64,
     left: Vec<u64>,
 }
@@ -30,7 +30,7 @@ struct Net {
     under_way: VecDeque<(Time, usize, Way, Vec<u8>)>,
     /// All that was ever sent to each end.
     seen: [Vec<(Way, Vec<u8>)>; 2],
-    /// Whether the n-th datagram from now on is lost; those beyond are not.
+    /// True for each datagram from now on that is lost, in order; those beyond are not lost.
     losses: VecDeque<bool>,
     is_cut: bool,
 }
@@ -72,7 +72,7 @@ impl Net {
         Net { ends, now: Time::ZERO, under_way: VecDeque::new(), seen, losses, is_cut: false }
     }
 
-    /// An end that was killed and started again.
+    /// Replaces an end, as if it was killed and started again.
     fn restart(&mut self, side: usize) {
         let other = self.ends[1 - side].identity.public();
         let endpoint = (side == 0).then_some(self.ends[1].address);
