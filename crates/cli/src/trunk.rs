@@ -114,18 +114,23 @@ fn up(path: &Path) -> Result<(), Failure> {
     let supervisor = Supervisor::from_environment()?;
     let notes = advice(&config);
     let name = config.name.clone();
+    // A signal that comes while the rules are set is heard when they are, and takes them away.
+    let failed = |error: std::io::Error| Failure::Failed(format!("signals cannot be received: {error}"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let [mut terminate, mut interrupt, mut hangup] = {
+        let _entered = runtime.enter();
+        let wanted = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+        let [terminate, interrupt, hangup] = wanted.map(|kind| signal(kind).map_err(failed));
+        [terminate?, interrupt?, hangup?]
+    };
     let trunk = Trunk::start(config.clone(), identity)?;
     // From here on the rules are set; whatever fails takes them away again.
     let handle = trunk.handle();
-    let prepared = prepare(&trunk, &config, &status, &name, &notes);
-    let runtime = match prepared {
-        Ok(runtime) => runtime,
-        Err(failure) => {
-            handle.stop();
-            trunk.run()?;
-            return Err(failure);
-        }
-    };
+    if let Err(failure) = prepare(&trunk, &config, &status, &notes) {
+        handle.stop();
+        trunk.run()?;
+        return Err(failure);
+    }
     let (ended, is_over) = tokio::sync::oneshot::channel();
     let body = move || {
         let outcome = trunk.run();
@@ -137,11 +142,7 @@ fn up(path: &Path) -> Result<(), Failure> {
     let running = running.map_err(|error| Failure::Failed(format!("no thread for the trunk: {error}")))?;
     let notify = |news: News<'_>| supervisor.iter().for_each(|supervisor| supervisor.tell(news));
     let watchdog = supervisor.as_ref().and_then(|supervisor| supervisor.watchdog);
-    let served = runtime.block_on(async {
-        let failed = |error: std::io::Error| Failure::Failed(format!("signals cannot be received: {error}"));
-        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-        let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
+    runtime.block_on(async {
         let mut clock = tokio::time::interval(watchdog.map_or(ALIVE_EVERY, |due| ALIVE_EVERY.min(due / 2)));
         let mut is_over = is_over;
         let mut last = None;
@@ -163,26 +164,20 @@ fn up(path: &Path) -> Result<(), Failure> {
                 }
             }
         }
-        Ok(())
     });
     notify(News::Stopping("ending"));
     handle.stop();
     let outcome = running.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked));
+    // One that stays does no harm: the next trunk replaces it.
     let _ = std::fs::remove_file(&status);
-    served.and(outcome.map_err(Failure::from))
+    outcome.map_err(Failure::from)
 }
 
 /// Opens the status socket, gives up privileges and tells the operator, once the rules are set and before the trunk runs.
-fn prepare(
-    trunk: &Trunk,
-    config: &Config,
-    status: &Path,
-    name: &str,
-    notes: &[String],
-) -> Result<tokio::runtime::Runtime, Failure> {
+fn prepare(trunk: &Trunk, config: &Config, status: &Path, notes: &[String]) -> Result<(), Failure> {
     let listener = status::listen(status)?;
     privilege::keep_for_trunks()?;
-    status::answer(listener, name.to_owned(), trunk.handle())?;
+    status::answer(listener, config.name.clone(), trunk.handle())?;
     eprintln!("listening on {} (UDP), status at {}", config.listen, status.display());
     for (number, peer) in (config.queue..).zip(&config.peers) {
         let networks = peer.networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -194,6 +189,5 @@ fn prepare(
     };
     eprintln!("without a circuit users' packets {without}");
     trunk.said().iter().chain(notes).for_each(|line| eprintln!("{line}"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| Failure::Failed(format!("signals cannot be received: {error}")))
+    Ok(())
 }

@@ -299,7 +299,28 @@ fn a_daemon_that_cannot_start_says_why_and_sets_nothing() {
     };
     fails(&mut headend(), "listen on 0.0.0.0:7700: Address already in use");
     assert!(sites.rules(0).contains("headend-west"), "the first one's are still there");
+    // Not one of its name either, which has nothing else in common with it.
+    let twin = sites.folder.path().join("twin.toml");
+    let text = fs::read_to_string(&files[0]).expect("it was written");
+    let text = text.replace("7700\"\nstatus = \"west", "7703\"\nqueue = 4900\nstatus = \"twin");
+    fs::write(&twin, text).expect("a file");
+    let started = |file: &std::path::Path| {
+        let output = sites.in_site(0, || headend().args(["trunk", "up"]).arg(file).output().expect("the binary runs"));
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = started(&twin);
+    assert!(code == Some(1) && said.contains("a trunk called west runs already"), "{said}");
+    assert_eq!(sites.rules(0).matches("-j headend-west").count(), 1, "the first one's are still there");
     west.end();
+    // What is no socket is not taken for the status that a killed one left.
+    let precious = sites.folder.path().join("precious");
+    fs::write(&precious, "mine").expect("a file");
+    let text = fs::read_to_string(&files[0]).expect("it was written").replace("west.sock", "precious");
+    fs::write(&twin, text).expect("a file");
+    let (code, said) = started(&twin);
+    assert!(code == Some(2) && said.contains("is there and is no socket"), "{said}");
+    assert_eq!(fs::read_to_string(&precious).expect("it is still there"), "mine");
+    assert!(!sites.rules(0).contains("headend-west"), "nothing half set");
     let other = sites.write(0, None, "queue = 4700\n", "");
     let text =
         fs::read_to_string(&other).expect("it was written").replace("7700", "7702").replace("\"west\"", "\"other\"");

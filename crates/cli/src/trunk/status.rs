@@ -1,7 +1,7 @@
 //! The status of a trunk, which is asked for at a socket of the file system that only its owner may use.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,10 +31,15 @@ pub(super) fn listen(path: &Path) -> Result<UnixListener, Failure> {
             path.display()
         )));
     }
-    // One that was killed left it.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
+    match fs::symlink_metadata(path) {
+        // One that was killed left it.
+        Ok(found) if found.file_type().is_socket() => fs::remove_file(path).map_err(failed)?,
+        Ok(_) => {
+            let text = "is there and is no socket; `status` wants a path of its own, which the trunk makes and removes";
+            return Err(Failure::Wrong(format!("{}: {text}", path.display())));
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;

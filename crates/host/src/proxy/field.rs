@@ -1,6 +1,6 @@
 //! Fields of the proxy's file that describe themselves: name, type, default, meaning, and how to be read.
 //!
-//! A table that [`fields!`] declares is the only place that knows of its fields: the reader of files, the reference page
+//! A table that `fields!` declares is the only place that knows of its fields: the reader of files, the reference page
 //! (`docs/reference/proxy-config.md`) and the options that a reload keeps go through [`Table::FIELDS`].
 
 use std::num::NonZeroUsize;

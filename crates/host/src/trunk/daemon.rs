@@ -3,6 +3,8 @@
 use std::io::{self, IoSliceMut};
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -44,6 +46,8 @@ const BATCHES_A_LOOK: usize = 8;
 #[derive(Debug)]
 pub struct Trunk {
     config: Config,
+    /// Held as long as the rules of this name may be there.
+    _claim: UnixListener,
     identity: Arc<Identity>,
     socket: UdpSocket,
     state: UdpSocketState,
@@ -79,6 +83,22 @@ struct Orders {
 struct Budget {
     left: u64,
     filled: Time,
+}
+
+/// Claims a trunk's name in this network namespace, for as long as what is returned lives: two trunks of one name would take
+/// each other's rules for those of one that was killed. An abstract address belongs to the namespace, as the rules do, and
+/// goes with its process (unix(7)).
+fn claim(name: &str) -> Result<UnixListener, Error> {
+    let address = UnixAddress::from_abstract_name(format!("headend-trunk-{name}"));
+    let claimed = address.and_then(|address| UnixListener::bind_addr(&address));
+    claimed.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            let why =
+                format!("a trunk called {name} runs already in this network namespace: give this one another `name`");
+            Error::new("start a trunk", io::Error::new(io::ErrorKind::AddrInUse, why))
+        }
+        _ => Error::new(format!("claim the name {name}"), error),
+    })
 }
 
 impl Trunk {
@@ -117,6 +137,7 @@ impl Trunk {
         let stop =
             rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).during(|| "make an eventfd")?;
         let rules = Trunk::rules(&config);
+        let claim = claim(&config.name)?;
         // The last that can fail.
         let said = rules.set()?;
         let identity = Arc::new(identity);
@@ -144,6 +165,7 @@ impl Trunk {
             buffer: vec![0; TRAIN_MAX],
             said,
             config,
+            _claim: claim,
         })
     }
 
