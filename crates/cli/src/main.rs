@@ -11,6 +11,8 @@ mod conform;
 mod emulate;
 mod failure;
 #[cfg(target_os = "linux")]
+mod from_text;
+#[cfg(target_os = "linux")]
 mod lab;
 mod meta;
 mod outputs;

@@ -1,6 +1,6 @@
 //! The proxy's file.
 
-use std::fmt::{self, Display};
+use std::fmt;
 use std::fs;
 use std::io;
 use std::marker::PhantomData;
@@ -22,6 +22,7 @@ use headend_host::proxy::users::Users;
 
 use super::WayName;
 use crate::failure::Failure;
+use crate::from_text::from_text;
 
 /// Reads the file of a proxy.
 pub(super) fn read(path: &Path) -> Result<Config, Failure> {
@@ -155,26 +156,6 @@ struct AdminTable {
     clients: Vec<Network>,
     #[serde(default)]
     names: Vec<String>,
-}
-
-/// A value that is written as text; what it is not is said where it is.
-macro_rules! from_text {
-    ($name:ident, $inner:ty, $read:expr) => {
-        #[derive(Debug)]
-        struct $name($inner);
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                let read: Result<$inner, String> = $read(text.as_str());
-                read.map($name).map_err(|expected| D::Error::custom(found(&text, expected)))
-            }
-        }
-    };
-}
-
-fn found(text: &str, expected: impl Display) -> String {
-    format!("found {text:?}, expected {expected}")
 }
 
 from_text!(Size, Bytes, |text| quantity::size(text).ok_or_else(|| quantity::SIZE.to_owned()));

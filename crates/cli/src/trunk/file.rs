@@ -1,6 +1,5 @@
 //! A trunk's file.
 
-use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -18,6 +17,7 @@ use headend_host::trunk::{
 use serde::de::{Deserialize, Deserializer, Error as _};
 
 use crate::failure::Failure;
+use crate::from_text::{found, from_text};
 
 /// The folder of the sockets at which statuses can be asked for, unless the file says otherwise.
 pub(super) const STATUS_FOLDER: &str = "/run/headend";
@@ -135,26 +135,6 @@ struct PeerTable {
     gmb: Option<RateText>,
     controls_max: Option<u8>,
     gmb_max: Option<RateText>,
-}
-
-/// Makes a type for a value that is written as text, with an error at the value's place in the file.
-macro_rules! from_text {
-    ($name:ident, $inner:ty, $read:expr) => {
-        #[derive(Debug)]
-        struct $name($inner);
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                let read: Result<$inner, String> = $read(text.as_str());
-                read.map($name).map_err(|expected| D::Error::custom(found(&text, expected)))
-            }
-        }
-    };
-}
-
-fn found(text: &str, expected: impl Display) -> String {
-    format!("found {text:?}, expected {expected}")
 }
 
 from_text!(Size, Bytes, |text| quantity::size(text).ok_or_else(|| quantity::SIZE.to_owned()));
