@@ -21,7 +21,7 @@ use super::watch::Watched;
 #[derive(Debug)]
 pub(super) struct Transfer {
     pub(super) flow: Flow,
-    /// What is said on its connection.
+    /// The exchange of its applications on the connection.
     talk: Talk,
     pub(super) instance: u32,
     /// The port that the listening end listens at; nobody else's in this run.

@@ -232,13 +232,13 @@ impl Daemon {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// What it says of itself; null if it does not.
+    /// The status that it gives of itself; null if it does not answer.
     pub(crate) fn status(&self) -> Value {
         let output = headend().args(["trunk", "status", "--json", "--socket"]).arg(&self.socket).output();
         serde_json::from_slice(&output.expect("the binary runs").stdout).unwrap_or_default()
     }
 
-    /// What it says of the other site.
+    /// The status that it gives of the other site.
     pub(crate) fn peer(&self) -> Value {
         self.status()["peers"][0].clone()
     }
@@ -278,7 +278,7 @@ pub(crate) fn headend() -> Command {
     Command::new(env!("CARGO_BIN_EXE_headend"))
 }
 
-/// As `headend`, as a user who may do nothing.
+/// The command as [`headend`], run by a user without any privilege.
 pub(crate) fn headend_as_nobody() -> Command {
     let mut command = headend();
     command.uid(65_534).gid(65_534);

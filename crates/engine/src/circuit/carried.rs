@@ -27,7 +27,7 @@ use crate::units::Bytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// A process of user level writes each packet, with its length in two bytes before it, into one stream of bytes (s3.4.1).
-    /// What arrives waits for everything before it.
+    /// Each packet that arrives waits for everything before it.
     ByteStream,
     /// A segment of its own carries each packet, with TCP's header before its own (s3.4.2). What arrives goes on at once; what
     /// was lost comes later, out of order.

@@ -31,7 +31,7 @@ pub(super) struct Offload {
     kind: u8,
     /// Payload of each packet of a large segment.
     size: usize,
-    /// Where the header with the checksum begins, and where in it the checksum is.
+    /// The place at which the header with the checksum begins, and the place of the checksum in it.
     start: usize,
     offset: usize,
 }

@@ -1,12 +1,14 @@
 //! One of the flows of a circuit: a window, and what counts against it.
 
-use super::sender::SLACK;
 use crate::cc::{Ack, Cause, Congestion, Controller, RateSample};
 use crate::tcp::delivery::DeliveryRate;
 use crate::tcp::personality::{EraRules, Personality};
 use crate::tcp::recovery::prr::Prr;
 use crate::time::{Duration, Time};
 use crate::units::Bytes;
+
+/// The most lateness that pacing makes up for.
+const SLACK: Duration = Duration::from_millis(1);
 
 /// A congestion window of a circuit.
 #[derive(Debug)]

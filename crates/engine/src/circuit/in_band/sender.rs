@@ -11,8 +11,6 @@ use crate::tcp::personality::Personality;
 use crate::time::{Duration, Time, earlier};
 use crate::units::Bytes;
 
-/// The most lateness that pacing makes up for.
-pub(super) const SLACK: Duration = Duration::from_millis(1);
 /// IPv4 and TCP headers: a datagram is as long as the segment of a TCP with the same `mss`.
 const HEADERS: u64 = 40;
 /// Eighths of a round trip that reordering adds to the time threshold at most: a whole round trip.
