@@ -14,6 +14,7 @@ pub mod handover;
 mod mount_namespace;
 mod netlink;
 pub mod netns;
+mod nfqueue;
 pub mod packet;
 pub mod personality;
 pub mod privilege;

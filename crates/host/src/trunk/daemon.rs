@@ -18,7 +18,6 @@ use super::classify::{self, Numbers};
 use super::config::{Config, Fallback};
 use super::handshake::Asked;
 use super::keys::Identity;
-use super::nfqueue::Queue;
 use super::outbox::{Outbox, Way};
 use super::peer::Peer;
 use super::rules::Rules;
@@ -26,6 +25,7 @@ use super::status::{PeerStatus, Status};
 use super::wire::Datagram;
 use crate::clock::Monotonic;
 use crate::error::{During, Error};
+use crate::nfqueue::Queue;
 use crate::privilege;
 
 /// Initiations that are looked at in a second, and at once: each costs some hundred microseconds.
@@ -131,8 +131,9 @@ impl Trunk {
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER);
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER);
         let fails_open = config.fallback == Fallback::Direct;
-        let queues: Result<Vec<Queue>, Error> =
-            (0..config.peers.len()).map(|number| Queue::open(config.queue + number as u16, fails_open)).collect();
+        let queues: Result<Vec<Queue>, Error> = (0..config.peers.len())
+            .map(|number| Queue::open(config.queue + number as u16, classify::COPIED, fails_open))
+            .collect();
         let queues = queues?;
         let stop =
             rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).during(|| "make an eventfd")?;

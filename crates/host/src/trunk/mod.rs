@@ -11,7 +11,7 @@
 //! | `wire` `outbox` | datagrams as bytes; those that leave together |
 //! | `peer` `circuit` | what is known of another end, without clock or sockets; the two ends of circuits |
 //! | `classify` | the flow and the class of a packet, by its first bytes |
-//! | `nfqueue` `rules` | the kernel's queue of packets; the rules that lead them there |
+//! | `rules` | what leads packets into the kernel's queue (`crate::nfqueue`) |
 //! | `daemon` `status` | the loop; what it is at |
 
 mod circuit;
@@ -20,7 +20,6 @@ mod config;
 mod daemon;
 mod handshake;
 mod keys;
-mod nfqueue;
 mod outbox;
 mod peer;
 mod replay;

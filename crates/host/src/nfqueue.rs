@@ -6,7 +6,6 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::classify::COPIED;
 use crate::error::{During, Error};
 
 /// Packets that the kernel holds at most.
@@ -16,6 +15,8 @@ const BUFFER: libc::c_int = 16 << 20;
 const BATCH: usize = 64;
 /// A netlink message about one packet: its attributes and what is copied.
 const MESSAGE: usize = 512;
+/// The most bytes of a packet that are copied: the attributes beside them take less than the rest of a message.
+const COPIED_MAX: usize = 256;
 /// Verdicts that are sent together.
 const VERDICTS_MAX: usize = 64;
 
@@ -36,18 +37,18 @@ const fn message(kind: libc::c_int) -> u16 {
 
 /// A packet that the kernel holds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held<'a> {
+pub(crate) struct Held<'a> {
     /// Its number in the queue.
-    pub(super) id: u32,
+    pub(crate) id: u32,
     /// Bytes of IP.
-    pub(super) len: u32,
+    pub(crate) len: u32,
     /// Its first bytes.
-    pub(super) head: &'a [u8],
+    pub(crate) head: &'a [u8],
 }
 
 /// A queue of which this process is the only user.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     socket: OwnedFd,
     number: u16,
     /// Numbers of the packets that the kernel holds, in its order, each with true if it has been dealt with.
@@ -57,13 +58,14 @@ pub(super) struct Queue {
     buffers: Box<[[u8; MESSAGE]; BATCH]>,
     whole: Option<bool>,
     /// Answers that were no packets: verdicts about packets that were not there.
-    pub(super) errors: u64,
+    pub(crate) errors: u64,
 }
 
 impl Queue {
-    /// Takes the queue of this number in the calling thread's namespace. A packet that comes when it is full passes if
-    /// `fails_open`.
-    pub(super) fn open(number: u16, fails_open: bool) -> Result<Queue, Error> {
+    /// Takes the queue of this number in the calling thread's namespace. The first `copied` bytes of each packet are told, 256
+    /// at most. A packet that comes when the queue is full passes if `fails_open`.
+    pub(crate) fn open(number: u16, copied: usize, fails_open: bool) -> Result<Queue, Error> {
+        assert!(copied <= COPIED_MAX, "{copied} bytes of a packet do not fit into a message of {MESSAGE}");
         let what = || format!("take netfilter's queue {number}");
         // SAFETY: takes numbers; what it returns is checked, and nobody else's.
         let fd =
@@ -87,7 +89,7 @@ impl Queue {
         let bind = [libc::NFQNL_CFG_CMD_BIND as u8, 0, 0, 0];
         queue.configure(&[(libc::NFQA_CFG_CMD, &bind)]).map_err(explained).during(what)?;
         // Copied bytes, then the mode.
-        let mut params = (COPIED as u32).to_be_bytes().to_vec();
+        let mut params = (copied as u32).to_be_bytes().to_vec();
         params.push(libc::NFQNL_COPY_PACKET as u8);
         queue
             .configure(&[(libc::NFQA_CFG_PARAMS, &params), (libc::NFQA_CFG_QUEUE_MAXLEN, &HELD_MAX.to_be_bytes())])
@@ -99,7 +101,7 @@ impl Queue {
     }
 
     /// Tells the kernel whether packets of several segments come as they are, or are cut first.
-    pub(super) fn keep_whole(&mut self, whole: bool) -> io::Result<()> {
+    pub(crate) fn keep_whole(&mut self, whole: bool) -> io::Result<()> {
         if self.whole != Some(whole) {
             self.set_flag(libc::NFQA_CFG_F_GSO as u32, whole)?;
             self.whole = Some(whole);
@@ -143,7 +145,7 @@ impl Queue {
     }
 
     /// Reads what the kernel holds since the last call, and shows each packet to `take`. True if there may be more.
-    pub(super) fn receive(&mut self, mut take: impl FnMut(Held<'_>)) -> io::Result<bool> {
+    pub(crate) fn receive(&mut self, mut take: impl FnMut(Held<'_>)) -> io::Result<bool> {
         let mut vectors: [libc::iovec; BATCH] =
             std::array::from_fn(|at| libc::iovec { iov_base: self.buffers[at].as_mut_ptr().cast(), iov_len: MESSAGE });
         // SAFETY: zeros are valid for these structures: no addresses, no control data, no flags.
@@ -184,18 +186,18 @@ impl Queue {
     }
 
     /// Lets a packet go with the next [`flush`](Queue::flush).
-    pub(super) fn accept(&mut self, id: u32) {
+    pub(crate) fn accept(&mut self, id: u32) {
         self.leaving.push(id);
     }
 
     /// Drops a packet.
-    pub(super) fn drop(&mut self, id: u32) -> io::Result<()> {
+    pub(crate) fn drop(&mut self, id: u32) -> io::Result<()> {
         self.mark(id);
         self.verdict(QUEUE_VERDICT, NF_DROP, id)
     }
 
     /// Has the kernel send the packets that were accepted, in that order: those that it has held longest with one verdict.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         let mut orders = Vec::with_capacity(VERDICTS_MAX * 32);
         let mut count = 0;
         let mut at = 0;
@@ -261,7 +263,7 @@ fn explained(error: io::Error) -> io::Error {
     let why = match error.raw_os_error() {
         // What the kernel says to whoever may take queues (others are refused before).
         Some(libc::EPERM | libc::EBUSY) => {
-            "another program uses it: another trunk? (`queue` of the file names the first number)"
+            "another program uses it: another trunk or proxy? (`queue` of the file names the number)"
         }
         Some(libc::EINVAL | libc::EPROTONOSUPPORT) => "this kernel has no NFQUEUE (module nfnetlink_queue)",
         _ => return error,
