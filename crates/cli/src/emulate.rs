@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Wrong(format!("circuits.{}: circuits are simulated only", circuit.name)));
     }
     let network = Network::outside(&point.scenario, 0);
-    let Ends { gates, attachments, sides } = ends::open(arguments, &network)?;
+    let Ends { gates, attachments, sides } = ends::open(arguments, &point.scenario, &network)?;
     let stop = Stop::new()?;
     let devices = Devices::new(gates, stop.clone());
     let limits = Limits::new(arguments.mtu + ends::FRAME_BYTES, point.scenario.shortest_delay());

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use headend_engine::node::Port;
 use headend_engine::time::{Duration, Time};
 use headend_host::Error;
+use headend_host::offload::OpenChecksum;
 use headend_host::reactor::{Addresses, Attachment, Destination, Limits, Outside, Reactor, Received, Woken};
 use headend_scenario::Scenario;
 use headend_scenario::results::RunOutcome;
@@ -175,12 +176,12 @@ impl Outside for Replay {
         }
         let (_, _, bytes) = self.sent.pop_front().expect("just seen");
         buffer[..bytes.len()].copy_from_slice(&bytes);
-        Ok(Some(Received { len: bytes.len(), waited: None }))
+        Ok(Some(Received { len: bytes.len(), waited: None, open: None }))
     }
 
-    fn write(&mut self, port: Port, packet: &[u8]) -> Result<bool, Error> {
+    fn write(&mut self, port: Port, packet: &[u8], _open: Option<OpenChecksum>) -> Result<u64, Error> {
         self.received.push((self.now, port, packet.to_vec()));
-        Ok(true)
+        Ok(0)
     }
 
     fn dropped(&mut self) -> Result<u64, Error> {

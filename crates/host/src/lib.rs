@@ -15,6 +15,7 @@ mod mount_namespace;
 mod netlink;
 pub mod netns;
 mod nfqueue;
+pub mod offload;
 pub mod packet;
 pub mod personality;
 pub mod privilege;

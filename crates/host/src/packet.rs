@@ -1,9 +1,6 @@
 //! Interfaces of the machine as they are, by packet sockets (packet(7)): each frame that came in is taken whole, with the
 //! time at which the kernel saw it, and each `write` sends one.
 
-mod offload;
-
-use std::collections::VecDeque;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -15,8 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::device::Device;
 use crate::error::{During, Error};
 use crate::netlink::Netlink;
-
-use offload::Offload;
+use crate::offload::{self, Offload, Segment};
 
 /// Bytes of a frame before the packet: two addresses and a type (IEEE 802.3).
 pub const HEADER_BYTES: usize = 14;
@@ -32,8 +28,9 @@ pub struct Interface {
     device: Device,
     /// The kernel forgets what it has told.
     dropped: u64,
-    /// Packets of a large segment that have not been taken, and how long the segment had waited.
-    cut: VecDeque<(Vec<u8>, Option<Duration>)>,
+    /// A large segment whose packets have not all been taken, and how long it had waited.
+    segment: Segment,
+    segment_waited: Option<Duration>,
     /// Room for the part of a large segment that a buffer has no room for.
     spill: Vec<u8>,
 }
@@ -46,8 +43,8 @@ impl Interface {
             return Err(Error::new(format!("interface {name}"), io::Error::from(io::ErrorKind::NetworkDown)));
         }
         let socket = open(&device).during(|| format!("open interface {name}"))?;
-        let spill = vec![0; offload::FRAME_BYTES_MAX];
-        Ok(Interface { socket, device, dropped: 0, cut: VecDeque::new(), spill })
+        let spill = vec![0; offload::PACKET_BYTES_MAX + HEADER_BYTES];
+        Ok(Interface { socket, device, dropped: 0, segment: Segment::default(), segment_waited: None, spill })
     }
 
     /// The interface, as it was when it was opened.
@@ -97,10 +94,10 @@ impl Interface {
     /// That of recvmsg(2); `WouldBlock` if there is no frame now.
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
         loop {
-            if let Some((packet, waited)) = self.cut.pop_front() {
-                let len = packet.len().min(buffer.len());
-                buffer[..len].copy_from_slice(&packet[..len]);
-                return Ok((len, waited));
+            if let Some((len, open)) = self.segment.cut(buffer) {
+                let len = len.min(buffer.len());
+                open.complete(&mut buffer[..len]);
+                return Ok((len, self.segment_waited));
             }
             let (offload, len, waited) = match self.receive_whole(buffer) {
                 // A segment of a kind that the kernel has no header for; it has been thrown away.
@@ -109,17 +106,19 @@ impl Interface {
             };
             let (here, spilled) = (len.min(buffer.len()), len.saturating_sub(buffer.len()));
             if !offload.is_large() {
-                offload.complete(&mut buffer[..here]);
+                if let Some(open) = offload.open {
+                    open.complete(&mut buffer[..here]);
+                }
                 return Ok((here, waited));
             }
-            let frame = [&buffer[..here], &self.spill[..spilled]].concat();
-            self.cut.extend(offload.cut(&frame).into_iter().map(|packet| (packet, waited)));
+            self.segment.begin(offload, [&buffer[..here], &self.spill[..spilled]], HEADER_BYTES);
+            self.segment_waited = waited;
         }
     }
 
     /// True if there are packets that no wait tells of.
     pub fn has_more(&self) -> bool {
-        !self.cut.is_empty()
+        self.segment.has_more()
     }
 
     /// Sends a frame.

@@ -22,6 +22,7 @@ use headend_engine::packet::{Body, Class, Endpoint, Packet};
 use headend_engine::time::{Duration, Time, earlier};
 
 use crate::error::Error;
+use crate::offload::OpenChecksum;
 
 pub use address::{Addresses, Attachment, Destination};
 use buffers::Buffers;
@@ -54,8 +55,14 @@ pub trait Outside {
     /// Reads a packet from the device at `port` into `buffer`; `None` if there is none now.
     fn read(&mut self, port: Port, buffer: &mut [u8]) -> Result<Option<Received>, Error>;
 
-    /// Gives a packet to the device at `port`; false if it would not take it.
-    fn write(&mut self, port: Port, packet: &[u8]) -> Result<bool, Error>;
+    /// Gives a packet, and its checksum if that is open, to the device at `port`, which may keep it until `flush`. Returns the number
+    /// of packets, this one or any before, that the device would not take.
+    fn write(&mut self, port: Port, packet: &[u8], open: Option<OpenChecksum>) -> Result<u64, Error>;
+
+    /// Sends what the device at `port` has kept; the number of packets that it would not take.
+    fn flush(&mut self, _port: Port) -> Result<u64, Error> {
+        Ok(0)
+    }
 
     /// Bytes before each packet that no link counts: of an Ethernet frame, for instance.
     fn header_bytes(&self) -> usize {
@@ -73,6 +80,8 @@ pub struct Received {
     pub len: usize,
     /// The time for which it had been waiting to be read, from a device that says so.
     pub waited: Option<Duration>,
+    /// Its checksum, if its sender has left it open.
+    pub open: Option<OpenChecksum>,
 }
 
 /// Why a wait ended.
@@ -80,6 +89,8 @@ pub struct Received {
 pub enum Woken {
     /// The time has come, or there are packets.
     Up,
+    /// The time has come, and packets may have come before: nobody looked.
+    Blind,
     /// It shall stop.
     Stop,
 }
@@ -105,6 +116,8 @@ pub struct Reactor<N> {
     /// The places at the node's ports; `None` where there is no device, and packets that leave there are gone.
     attachments: Vec<Option<Attachment>>,
     tap: Option<Box<dyn Tap>>,
+    /// Room for a packet whose checksum is completed for the tap.
+    shown: Vec<u8>,
     buffers: Buffers,
     /// The engine's time: that of the last call to the node.
     now: Time,
@@ -128,6 +141,7 @@ impl<N: Node> Reactor<N> {
             last_read: None,
             attachments,
             tap: None,
+            shown: Vec::new(),
             now: Time::ZERO,
             wake: Some(Time::ZERO),
         }
@@ -193,18 +207,20 @@ impl<N: Node> Reactor<N> {
             if let Some(late) = late {
                 self.books.woke(late);
             }
-            if watches && now.since(before) > LOOK_COST_MAX {
+            if watches && woken == Woken::Up && now.since(before) > LOOK_COST_MAX {
                 self.was_asleep(before, now, late.unwrap_or_default());
             }
             let idle = self.last_read.is_none_or(|last| now.since(last) > IDLE_AFTER);
             next_look = now + if idle { LOOK_EVERY_IDLE } else { LOOK_EVERY };
             // What is due before now leaves first; at this very instant, arrivals come before anything else.
             self.advance_before(now, outside)?;
+            self.flush(outside)?;
             if woken != Woken::Stop {
                 self.read_all(outside)?;
             }
             let now = outside.now();
             self.advance_before(now + Duration::from_nanos(1), outside)?;
+            self.flush(outside)?;
             if woken == Woken::Stop || now >= next_report {
                 let dropped = outside.dropped()?;
                 self.reclaim();
@@ -251,7 +267,7 @@ impl<N: Node> Reactor<N> {
         let received = outside.read(port, buffer)?;
         let arrived = outside.now();
         let empty = &mut self.empty[usize::from(port.0)];
-        let Some(Received { len, waited }) = received else {
+        let Some(Received { len, waited, open }) = received else {
             *empty = Empty { seen: arrived, inferred: arrived };
             self.buffers.put_back(id);
             return Ok(false);
@@ -277,7 +293,7 @@ impl<N: Node> Reactor<N> {
         }
         let bytes = &self.buffers.bytes(id)[header..len];
         if let Some(tap) = &mut self.tap {
-            tap.packet(arrived, port, true, bytes);
+            show(tap.as_mut(), &mut self.shown, (arrived, port, true), bytes, open);
         }
         let attachment = self.attachments[usize::from(port.0)].as_ref().expect("only devices are read");
         let Some(to) = attachment.destination(bytes) else {
@@ -296,7 +312,7 @@ impl<N: Node> Reactor<N> {
             class: Class::default(),
             body: Body::Opaque,
         };
-        self.buffers.fill(id, len, unread);
+        self.buffers.fill(id, len, unread, open);
         self.advance_before(arrived, outside)?;
         self.now = self.now.max(arrived);
         self.node.receive(self.now, port, &packet);
@@ -329,18 +345,31 @@ impl<N: Node> Reactor<N> {
     }
 
     fn deliver(&mut self, port: Port, packet: &Packet, outside: &mut impl Outside) -> Result<(), Error> {
-        let (bytes, unread) = self.buffers.packet(packet.id);
+        let (bytes, unread, open) = self.buffers.packet(packet.id);
         let now = outside.now();
-        let is_taken = match self.attachments.get(usize::from(port.0)) {
-            Some(Some(_)) => outside.write(port, bytes)?,
-            _ => false,
+        let refused = match self.attachments.get(usize::from(port.0)) {
+            Some(Some(_)) => outside.write(port, bytes, open)?,
+            _ => 1,
         };
         let bytes = &bytes[outside.header_bytes()..];
         if let Some(tap) = &mut self.tap {
-            tap.packet(now, port, false, bytes);
+            show(tap.as_mut(), &mut self.shown, (now, port, false), bytes, open);
         }
-        self.books.left(port, bytes.len(), is_taken, unread + now.since(self.now));
+        self.books.left(port, bytes.len(), unread + now.since(self.now));
+        self.books.refused(port, refused);
         self.buffers.put_back(packet.id);
+        Ok(())
+    }
+
+    /// Sends what devices have kept.
+    fn flush(&mut self, outside: &mut impl Outside) -> Result<(), Error> {
+        for index in 0..self.attachments.len() {
+            if self.attachments[index].is_some() {
+                let port = Port(index as u16);
+                let refused = outside.flush(port)?;
+                self.books.refused(port, refused);
+            }
+        }
         Ok(())
     }
 
@@ -359,4 +388,19 @@ impl<N: Node> Reactor<N> {
         self.node.take_discards(discards);
         self.buffers.put_back_discarded();
     }
+}
+
+/// Shows a packet to `tap` as it is on a wire, with its checksum completed.
+fn show(
+    tap: &mut dyn Tap,
+    room: &mut Vec<u8>,
+    (time, port, inward): (Time, Port, bool),
+    bytes: &[u8],
+    open: Option<OpenChecksum>,
+) {
+    let Some(open) = open else { return tap.packet(time, port, inward, bytes) };
+    room.clear();
+    room.extend_from_slice(bytes);
+    open.complete(room);
+    tap.packet(time, port, inward, room);
 }

@@ -1,9 +1,9 @@
 //! TUN devices: the kernel's end is an interface in a namespace, ours a descriptor from which each `read` takes one IP
-//! packet and to which each `write` gives one (Linux `Documentation/networking/tuntap.rst`). The descriptor works
-//! wherever it is used; the device goes with it, so a driver that is killed leaves none behind.
+//! packet and to which each `write` gives one (Linux `Documentation/networking/tuntap.rst`), with what is left to do on it before it.
+//! The descriptor works wherever it is used; the device goes with it, so a driver that is killed leaves none behind.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -13,6 +13,7 @@ use crate::device::{Change, Device, DeviceCounters};
 use crate::error::{During, Error};
 use crate::netlink::Netlink;
 use crate::netns::Namespace;
+use crate::offload::{self, Joined, Offload, OpenChecksum, Segment};
 
 /// The properties of a device that is to be made.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct DeviceSetup {
     pub addresses: Vec<(Ipv4Addr, u8)>,
     /// Changes to it once it is there, such as that it comes up.
     pub change: Change,
+    /// True if senders may leave checksums, and the cutting of large segments, to us.
+    pub offloads: bool,
 }
 
 /// Packets that wait for us in a device. At 1.5 Gbit/s these are 80 ms of full packets: longer than the pauses that a
@@ -35,7 +38,15 @@ impl DeviceSetup {
     pub fn new(name: &str, addresses: Vec<(Ipv4Addr, u8)>, mtu: u32) -> DeviceSetup {
         let change =
             Change { up: Some(true), mtu: Some(mtu), tx_queue_len: Some(QUEUE_PACKETS), gso_max_segs: Some(1) };
-        DeviceSetup { name: name.to_owned(), addresses, change }
+        DeviceSetup { name: name.to_owned(), addresses, change, offloads: false }
+    }
+
+    /// The same whose packets come with open checksums, and up to `segments` of a connection's at once, which are cut up here:
+    /// it takes the machine less time.
+    pub fn with_offloads(mut self, segments: u32) -> DeviceSetup {
+        self.offloads = true;
+        self.change.gso_max_segs = Some(segments);
+        self
     }
 }
 
@@ -46,6 +57,12 @@ pub struct Tun {
     device: Device,
     /// The tables of the device's namespace.
     netlink: Netlink,
+    /// A large segment whose packets have not all been taken.
+    segment: Segment,
+    /// Room for the part of a large segment that a buffer has no room for.
+    spill: Vec<u8>,
+    /// Packets that leave together.
+    joined: Joined,
 }
 
 impl Tun {
@@ -67,6 +84,65 @@ impl Tun {
         &self.device.name
     }
 
+    /// Takes a packet that has come, or the next of a large segment; its length, and its checksum if it is open.
+    ///
+    /// # Errors
+    /// That of readv(2); `AGAIN` if there is no packet now.
+    pub fn receive(&mut self, buffer: &mut [u8]) -> rustix::io::Result<(usize, Option<OpenChecksum>)> {
+        loop {
+            if let Some((len, open)) = self.segment.cut(buffer) {
+                return Ok((len.min(buffer.len()), Some(open)));
+            }
+            let mut header = [0; offload::HEADER_BYTES];
+            let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(buffer), IoSliceMut::new(&mut self.spill)];
+            let len = rustix::io::readv(&self.file, &mut parts)?.saturating_sub(offload::HEADER_BYTES);
+            let offload = Offload::read(&header);
+            let (here, spilled) = (len.min(buffer.len()), len.saturating_sub(buffer.len()));
+            if !offload.is_large() {
+                return Ok((here, offload.open));
+            }
+            self.segment.begin(offload, [&buffer[..here], &self.spill[..spilled]], 0);
+        }
+    }
+
+    /// True if there are packets that no wait tells of.
+    pub fn has_more(&self) -> bool {
+        self.segment.has_more()
+    }
+
+    /// Sends a packet. One of several that can leave together may wait for [`flush`](Tun::flush).
+    ///
+    /// # Errors
+    /// That of writev(2), and the number of packets that it concerns.
+    pub fn send(&mut self, packet: &[u8], open: Option<OpenChecksum>) -> Result<(), Unsent> {
+        if open.is_some_and(|open| self.joined.take(packet, open)) {
+            return Ok(());
+        }
+        let flushed = self.flush();
+        if open.is_some_and(|open| self.joined.take(packet, open)) {
+            return flushed;
+        }
+        let header = open.map_or([0; offload::HEADER_BYTES], OpenChecksum::header);
+        match (flushed, write(&self.file, header, packet)) {
+            (flushed, Ok(())) => flushed,
+            (Ok(()), Err(why)) => Err(Unsent { packets: 1, why }),
+            (Err(unsent), Err(why)) => Err(Unsent { packets: unsent.packets + 1, why }),
+        }
+    }
+
+    /// Sends what waits.
+    ///
+    /// # Errors
+    /// As [`send`](Tun::send).
+    pub fn flush(&mut self) -> Result<(), Unsent> {
+        if self.joined.is_empty() {
+            return Ok(());
+        }
+        let packets = self.joined.count() as u64;
+        let (header, packet) = self.joined.send();
+        write(&self.file, header, packet).map_err(|why| Unsent { packets, why })
+    }
+
     /// The kernel's counts at its end so far: packets that it sent are those that we read, and packets of these that it
     /// dropped are those that we did not read in time.
     pub fn counters(&mut self) -> Result<DeviceCounters, Error> {
@@ -80,10 +156,24 @@ impl AsFd for Tun {
     }
 }
 
+/// Packets that a device would not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsent {
+    /// Their number.
+    pub packets: u64,
+    /// The system's answer to the last of them.
+    pub why: rustix::io::Errno,
+}
+
+fn write(file: &File, header: [u8; offload::HEADER_BYTES], packet: &[u8]) -> rustix::io::Result<()> {
+    rustix::io::writev(file, &[IoSlice::new(&header), IoSlice::new(packet)]).map(drop)
+}
+
 fn create(setup: &DeviceSetup) -> Result<Tun, Error> {
     let open = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
     let file = open.during(|| "/dev/net/tun")?;
     let name = attach(&file, &setup.name).during(|| format!("make TUN device {}", setup.name))?;
+    let takes_udp = setup.offloads && take_offloads(&file).during(|| format!("offloads of TUN device {name}"))?;
     let mut netlink = Netlink::open()?;
     let device = Device::find(&mut netlink, &name)?;
     device.change(&mut netlink, setup.change)?;
@@ -91,7 +181,8 @@ fn create(setup: &DeviceSetup) -> Result<Tun, Error> {
         device.add_address(&mut netlink, address, prefix_len)?;
     }
     let device = Device::find(&mut netlink, &name)?;
-    Ok(Tun { file, device, netlink })
+    let (segment, joined, spill) = (Segment::default(), Joined::new(takes_udp), vec![0; offload::PACKET_BYTES_MAX]);
+    Ok(Tun { file, device, netlink, segment, spill, joined })
 }
 
 /// Makes the interface and returns its whole name.
@@ -106,8 +197,8 @@ fn attach(file: &File, name: &str) -> io::Result<String> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as _;
     }
-    // No header before the packets, one queue, and no offloads: a packet is what a link would carry.
-    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as i16;
+    // One queue, and before the packets only what is left to do on them: nothing, unless offloads are asked for.
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16;
     // SAFETY: TUNSETIFF takes a `struct ifreq`, of which the kernel reads and writes no more than its size and to which
     // it keeps no pointer.
     if unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) } < 0 {
@@ -115,3 +206,21 @@ fn attach(file: &File, name: &str) -> io::Result<String> {
     }
     Ok(request.ifr_name.iter().take_while(|&&c| c != 0).map(|&c| c as u8 as char).collect())
 }
+
+/// Lets senders leave checksums and cutting to us (linux/if_tun.h). False if not those of UDP, which kernels before 6.2 cut themselves.
+fn take_offloads(file: &File) -> io::Result<bool> {
+    const CHECKSUM: u64 = 0x01;
+    const TCP: u64 = 0x02 | 0x04 | 0x08;
+    const UDP: u64 = 0x20 | 0x40;
+    let set = |offloads: u64| {
+        // SAFETY: TUNSETOFFLOAD takes a number, not a pointer.
+        match unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD as _, offloads) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    };
+    set(CHECKSUM | TCP | UDP).map(|()| true).or_else(|_| set(CHECKSUM | TCP).map(|()| false))
+}
+
+/// `_IOW('T', 208, unsigned int)` (linux/if_tun.h).
+const TUNSETOFFLOAD: u64 = 0x4004_54d0;

@@ -1,7 +1,8 @@
 //! TUN devices and the reactor on them, for real: these tests need root and say so where they are skipped.
 #![cfg(target_os = "linux")]
 
-use std::net::{Ipv4Addr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
 use std::os::unix::thread::JoinHandleExt;
 use std::thread::{self, JoinHandle};
@@ -29,7 +30,11 @@ impl Made {
     }
 
     fn tun(&self, address: Ipv4Addr) -> Tun {
-        Tun::create(Some(&self.0), &DeviceSetup::new("path", vec![(address, 24)], 1_500)).expect("root makes devices")
+        self.tun_with(DeviceSetup::new("path", vec![(address, 24)], 1_500))
+    }
+
+    fn tun_with(&self, setup: DeviceSetup) -> Tun {
+        Tun::create(Some(&self.0), &setup).expect("root makes devices")
     }
 
     fn has_device(&self, name: &str) -> bool {
@@ -69,7 +74,11 @@ struct Running {
 
 impl Running {
     fn between(a: &Made, b: &Made, delay: Duration) -> Running {
-        let tuns = vec![Some(a.tun(A)), Some(b.tun(B))];
+        Running::with([a.tun(A), b.tun(B)], delay)
+    }
+
+    fn with(tuns: [Tun; 2], delay: Duration) -> Running {
+        let tuns = tuns.map(Some).into();
         let stop = Stop::new().expect("an eventfd can be had");
         let stopper = stop.clone();
         let run = move || {
@@ -166,6 +175,35 @@ fn packets_cross_between_namespaces_whole_and_with_the_path_s_delay() {
     assert!(report.ports[0].entered >= 50 && report.ports[1].left >= 50, "{report:?}");
     assert_eq!((report.strain.dropped, report.strain.refused, report.strain.full), (0, 0, 0), "{report:?}");
     assert!(!a.has_device("path") && !b.has_device("path"), "the devices go with the reactor");
+}
+
+#[test]
+fn bundles_of_a_connection_cross_as_packets_and_say_the_same() {
+    if !is_root() {
+        return;
+    }
+    let (a, b) = (Made::new("bundle-a"), Made::new("bundle-b"));
+    let setup = |address| DeviceSetup::new("path", vec![(address, 24)], 1_500).with_offloads(40);
+    let running = Running::with([a.tun_with(setup(A)), b.tun_with(setup(B))], Duration::from_millis(1));
+    let sent: Vec<u8> = (0..3_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let listener = b.0.run(|| TcpListener::bind((B, 80))).expect("it is there").expect("its own address");
+    let stream = a.0.run(|| TcpStream::connect_timeout(&(B, 80).into(), Wall::from_secs(20)));
+    let mut stream = stream.expect("it is there").expect("checksums are good");
+    let (mut receiver, _) = listener.accept().expect("it has connected");
+    receiver.set_read_timeout(Some(Wall::from_secs(20))).expect("a time-out is allowed");
+    let mut got = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            stream.write_all(&sent).expect("it is taken");
+            stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+        });
+        receiver.read_to_end(&mut got).expect("it arrives");
+    });
+    assert!(got == sent, "every byte in order");
+    let report = running.stop();
+    assert_eq!((report.strain.oversize, report.strain.refused), (0, 0), "{report:?}");
+    // Packets of 1500 bytes with 52 of headers, however they were handed over.
+    assert!(report.ports[0].entered >= 3_000_000 / 1_448, "{report:?}");
 }
 
 #[test]

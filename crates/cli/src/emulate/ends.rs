@@ -3,6 +3,8 @@
 use std::net::Ipv4Addr;
 
 use headend_engine::node::Port;
+use headend_engine::time::Duration;
+use headend_engine::units::Bytes;
 use headend_host::Netlink;
 use headend_host::device::Device;
 use headend_host::netns::{self, Namespace};
@@ -10,6 +12,7 @@ use headend_host::packet::{HEADER_BYTES, Interface};
 use headend_host::privilege;
 use headend_host::reactor::{Attachment, Destination, Gate};
 use headend_host::tun::{DeviceSetup, Tun};
+use headend_scenario::{LinkKind, Scenario};
 use headend_sim::network::Network;
 
 use super::Arguments;
@@ -36,7 +39,7 @@ pub(super) struct EmulatedSide {
 }
 
 /// Opens both ends.
-pub(super) fn open(arguments: &Arguments, network: &Network) -> Result<Ends, Failure> {
+pub(super) fn open(arguments: &Arguments, scenario: &Scenario, network: &Network) -> Result<Ends, Failure> {
     let (option, asked) = match arguments.between.as_slice() {
         [] => ("--interfaces", &arguments.interfaces),
         between => ("--between", &between.to_vec()),
@@ -49,7 +52,7 @@ pub(super) fn open(arguments: &Arguments, network: &Network) -> Result<Ends, Fai
     let nodes = nodes(option, [first.0, second.0], network)?;
     let (gates, places): (Vec<Gate>, Vec<String>) = match arguments.between.is_empty() {
         true => interfaces(arguments, [first.1, second.1])?,
-        false => tuns(arguments, [first.1, second.1])?,
+        false => tuns(arguments, segments(scenario, arguments.mtu), [first.1, second.1])?,
     }
     .into_iter()
     .unzip();
@@ -111,8 +114,24 @@ fn nodes(option: &str, named: [Option<&str>; 2], network: &Network) -> Result<[u
     Ok(nodes)
 }
 
+/// The packets of a connection that senders may hand over at once: those that no link is longer busy with than a quarter of a
+/// millisecond. On slow links every packet comes by itself, so that a queue meets what it would meet of a sender without offloads.
+fn segments(scenario: &Scenario, mtu: u32) -> u32 {
+    const BUNDLE: Duration = Duration::from_micros(250);
+    /// What fits into the longest packet that Linux makes, with room for headers.
+    const SEGMENTS_MAX: u64 = 40;
+    let packet = Bytes::new(mtu.into());
+    let slowest = scenario.links.iter().map(|link| match &link.kind {
+        LinkKind::Plain(plain) => plain.there.rate.usual_time_for(packet).max(plain.back.rate.usual_time_for(packet)),
+        LinkKind::Cable(cable) => cable.down.rate.min(cable.up.rate).min(cable.lan).time_for(packet),
+        LinkKind::Docsis(_) => BUNDLE,
+    });
+    let slowest = slowest.max().unwrap_or(BUNDLE).max(Duration::from_nanos(1));
+    (BUNDLE.as_nanos() / slowest.as_nanos()).clamp(1, SEGMENTS_MAX) as u32
+}
+
 /// A device in each of two namespaces.
-fn tuns(arguments: &Arguments, namespaces: [&str; 2]) -> Result<Vec<(Gate, String)>, Failure> {
+fn tuns(arguments: &Arguments, segments: u32, namespaces: [&str; 2]) -> Result<Vec<(Gate, String)>, Failure> {
     let addresses = arguments.addresses.iter().map(|text| address(text)).collect::<Result<Vec<_>, Failure>>()?;
     if addresses[0].0 == addresses[1].0 {
         let text = format!("--addresses: both sides have {}, and each needs its own", addresses[0].0);
@@ -132,7 +151,7 @@ fn tuns(arguments: &Arguments, namespaces: [&str; 2]) -> Result<Vec<(Gate, Strin
             let text = format!("namespace {name} has a device {device} already; another name: --device");
             return Err(Failure::Wrong(text));
         }
-        let setup = DeviceSetup::new(&arguments.device, vec![address], arguments.mtu);
+        let setup = DeviceSetup::new(&arguments.device, vec![address], arguments.mtu).with_offloads(segments);
         let tun = Tun::create(Some(&namespace), &setup)?;
         gates.push((Gate::from(tun), format!("namespace {name}, device {}, {text}", arguments.device)));
     }
@@ -194,8 +213,6 @@ fn address(text: &str) -> Result<(Ipv4Addr, u8), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use headend_scenario::Scenario;
-
     use super::*;
 
     const NETWORK: &str = r#"
@@ -242,6 +259,15 @@ mod tests {
             wrong([Some("a"), Some("c")]),
             "--between: no links lead from a to c through routers alone; hosts: a, b, c"
         );
+    }
+
+    #[test]
+    fn the_slowest_link_says_how_many_packets_may_come_at_once() {
+        let with = |rate: &str| {
+            let text = NETWORK.replacen("1Mbit/s", rate, 1).replace("rate = \"1Mbit/s\"", "rate = \"10Gbit/s\"");
+            segments(&Scenario::parse("net.toml", &text).expect("a scenario"), 1_500)
+        };
+        assert_eq!(["1Mbit/s", "48Mbit/s", "96Mbit/s", "1Gbit/s", "10Gbit/s"].map(with), [1, 1, 2, 20, 40]);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 use headend_engine::packet::Discard;
 use headend_engine::time::Duration;
 
+use crate::offload::OpenChecksum;
+
 pub(super) struct Buffers {
     buffers: Vec<Buffer>,
     free: Vec<u32>,
@@ -18,6 +20,8 @@ struct Buffer {
     len: usize,
     /// The time for which the packet had waited before it was read.
     unread: Duration,
+    /// Its checksum, if its sender has left it open.
+    open: Option<OpenChecksum>,
     is_held: bool,
 }
 
@@ -46,7 +50,7 @@ impl Buffers {
         let index = self.free.pop().unwrap_or_else(|| {
             // A byte more than any packet: one that fills it was longer and is cut off.
             let bytes = vec![0; self.packet_bytes_max + 1].into();
-            self.buffers.push(Buffer { bytes, len: 0, unread: Duration::ZERO, is_held: false });
+            self.buffers.push(Buffer { bytes, len: 0, unread: Duration::ZERO, open: None, is_held: false });
             self.buffers.len() as u32 - 1
         });
         let buffer = &mut self.buffers[index as usize];
@@ -64,16 +68,16 @@ impl Buffers {
         &self.buffers[id as usize].bytes
     }
 
-    /// Notes how long the packet in the buffer is, and how long it had waited before it was read.
-    pub(super) fn fill(&mut self, id: u64, len: usize, unread: Duration) {
+    /// Notes how long the packet in the buffer is, how long it had waited before it was read, and its checksum if it is open.
+    pub(super) fn fill(&mut self, id: u64, len: usize, unread: Duration, open: Option<OpenChecksum>) {
         let buffer = &mut self.buffers[id as usize];
-        (buffer.len, buffer.unread) = (len, unread);
+        (buffer.len, buffer.unread, buffer.open) = (len, unread, open);
     }
 
-    /// The packet in the buffer, and how long it had waited before it was read.
-    pub(super) fn packet(&self, id: u64) -> (&[u8], Duration) {
+    /// The packet in the buffer, and what was noted of it.
+    pub(super) fn packet(&self, id: u64) -> (&[u8], Duration, Option<OpenChecksum>) {
         let buffer = &self.buffers[id as usize];
-        (&buffer.bytes[..buffer.len], buffer.unread)
+        (&buffer.bytes[..buffer.len], buffer.unread, buffer.open)
     }
 
     /// Gives a buffer back.

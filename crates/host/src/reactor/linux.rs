@@ -13,12 +13,23 @@ use rustix::io::Errno;
 use super::{Outside, Received, Woken};
 use crate::clock::Monotonic;
 use crate::error::{During, Error};
+use crate::offload::OpenChecksum;
 use crate::packet::{HEADER_BYTES, Interface};
-use crate::tun::Tun;
+use crate::tun::{Tun, Unsent};
 
 /// No sleep ends earlier than this before its deadline, however late the machine usually is: what is left costs
 /// processor time.
 const EARLY_NS_MAX: u64 = 60_000;
+
+/// The share of a core that may be spent on being exact, as a power of two: a half. Beyond it deadlines and packets are waited for
+/// in naps, each of which ends with several of them. A thread that never sleeps would be stopped for 50 ms in every second: so much of
+/// each core Linux keeps for ordinary programs (its fair server, and sched_rt_runtime_us).
+const AWAKE_SHIFT: u32 = 1;
+/// A nap, in which nobody looks for packets: so long, and a part of the time owed on top, as a power of two.
+const NAP: Duration = Duration::from_micros(50);
+const OWED_SHIFT: u32 = 3;
+/// The time awake that is saved up, or owed, at most.
+const CREDIT_NS_MAX: i64 = 500_000;
 
 /// The devices of a reactor and its clock.
 #[derive(Debug)]
@@ -33,6 +44,10 @@ pub struct Devices {
     /// The running median of how late the machine ends a sleep, in nanoseconds. Sleeps end so much early, and the rest
     /// is spent looking for packets, so that half of the deadlines are met to the microsecond.
     usually_late_ns: u64,
+    /// The time that may still be spent awake; if it is negative, the next wait is a nap.
+    credit_ns: i64,
+    /// The time up to which `credit_ns` is counted.
+    counted: Time,
     /// Keeps the descriptor open that the first of `waits` names.
     _stop: Stop,
 }
@@ -64,25 +79,39 @@ impl Gate {
     /// Takes a packet that has come.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, Errno> {
         match self {
-            Gate::Tun(tun) => Ok(Received { len: rustix::io::read(tun, buffer)?, waited: None }),
+            Gate::Tun(tun) => {
+                let (len, open) = tun.receive(buffer)?;
+                Ok(Received { len, waited: None, open })
+            }
             Gate::Interface(interface) => {
                 let received = interface.receive(buffer);
                 let (len, waited) = received.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-                Ok(Received { len, waited })
+                Ok(Received { len, waited, open: None })
             }
         }
     }
 
     /// True if there are packets that no wait tells of.
     fn has_more(&self) -> bool {
-        matches!(self, Gate::Interface(interface) if interface.has_more())
+        match self {
+            Gate::Tun(tun) => tun.has_more(),
+            Gate::Interface(interface) => interface.has_more(),
+        }
     }
 
-    /// Sends a packet.
-    fn send(&self, packet: &[u8]) -> Result<(), Errno> {
+    /// Sends a packet, or has it wait for `flush`.
+    fn send(&mut self, packet: &[u8], open: Option<OpenChecksum>) -> Result<(), Unsent> {
         match self {
-            Gate::Tun(tun) => rustix::io::write(tun, packet).map(drop),
-            Gate::Interface(interface) => interface.send(packet),
+            Gate::Tun(tun) => tun.send(packet, open),
+            Gate::Interface(interface) => interface.send(packet).map_err(|why| Unsent { packets: 1, why }),
+        }
+    }
+
+    /// Sends what waits.
+    fn flush(&mut self) -> Result<(), Unsent> {
+        match self {
+            Gate::Tun(tun) => tun.flush(),
+            Gate::Interface(_) => Ok(()),
         }
     }
 
@@ -155,7 +184,16 @@ impl Devices {
         let wait = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let mut waits = vec![wait(stop.0.as_raw_fd())];
         waits.extend(gates.iter().map(|gate| wait(gate.as_ref().map_or(-1, |gate| gate.as_fd().as_raw_fd()))));
-        Devices { clock: Monotonic::new(), gates, header_bytes, waits, usually_late_ns: 0, _stop: stop }
+        Devices {
+            clock: Monotonic::new(),
+            gates,
+            header_bytes,
+            waits,
+            usually_late_ns: 0,
+            credit_ns: 0,
+            counted: Time::ZERO,
+            _stop: stop,
+        }
     }
 
     /// Looks for packets and the stop, for so long; how many descriptors have something.
@@ -188,6 +226,20 @@ impl Devices {
         }
     }
 
+    /// Counts the time until `now`, of which none was slept away.
+    fn was_awake(&mut self, now: Time) {
+        let awake = now.since(self.counted).as_nanos() as i64;
+        self.credit_ns = (self.credit_ns - awake + (awake >> AWAKE_SHIFT)).max(-CREDIT_NS_MAX);
+        self.counted = now;
+    }
+
+    /// Counts the time until `now`, all of which was slept away.
+    fn was_asleep(&mut self, now: Time) {
+        let asleep = now.since(self.counted).as_nanos() as i64;
+        self.credit_ns = (self.credit_ns + (asleep >> AWAKE_SHIFT)).min(CREDIT_NS_MAX);
+        self.counted = now;
+    }
+
     /// Learns from a sleep that ended so late.
     fn slept(&mut self, late: Duration) {
         const STEP_NS: u64 = 500;
@@ -203,6 +255,29 @@ impl Devices {
         self.clock
     }
 
+    /// The number of packets that the device would not take; an error if it is gone.
+    fn refused(&self, port: Port, sent: Result<(), Unsent>) -> Result<u64, Error> {
+        let Err(Unsent { packets, why }) = sent else { return Ok(0) };
+        match why {
+            // The interface is down or has no room, or the packet is too long for it: to the packet it is all the same.
+            Errno::IO
+            | Errno::AGAIN
+            | Errno::NOBUFS
+            | Errno::NOMEM
+            | Errno::INVAL
+            | Errno::NETDOWN
+            | Errno::MSGSIZE => Ok(packets),
+            error => {
+                self.gate(port).is_there()?;
+                Err(Error::new(format!("write to {}", self.gate(port).name()), error))
+            }
+        }
+    }
+
+    fn gate_mut(&mut self, port: Port) -> &mut Gate {
+        self.gates[usize::from(port.0)].as_mut().expect("a reactor uses only ports with devices")
+    }
+
     /// The device at `port`.
     fn gate(&self, port: Port) -> &Gate {
         self.gates[usize::from(port.0)].as_ref().expect("a reactor uses only ports with devices")
@@ -215,24 +290,47 @@ impl Outside for Devices {
     }
 
     fn wait(&mut self, until: Option<Time>, packets: bool) -> Result<Woken, Error> {
+        self.was_awake(self.clock.now());
+        let is_nap = self.credit_ns < 0;
+        if is_nap {
+            let owed = Duration::from_nanos(self.credit_ns.unsigned_abs() >> OWED_SHIFT);
+            if self.look(1, Some(NAP + owed))? > 0 {
+                return Ok(Woken::Stop);
+            }
+            self.was_asleep(self.clock.now());
+        }
         let used = if packets { self.waits.len() } else { 1 };
+        // Whoever napped has taken his time: what is there now is enough.
+        let until = if is_nap { Some(self.counted) } else { until };
         loop {
             let now = self.clock.now();
+            self.was_awake(now);
             let left = until.map(|until| until.since(now));
-            let sleep = left.map(|left| left.saturating_sub(Duration::from_nanos(self.usually_late_ns)));
-            if self.look(used, sleep)? > 0 {
+            // Being early is paid for with looking until the time has come.
+            let early = if self.credit_ns > 0 { self.usually_late_ns } else { 0 };
+            let sleep = left.map(|left| left.saturating_sub(Duration::from_nanos(early)));
+            let found = self.look(used, sleep)?;
+            let woken = self.clock.now();
+            let has_slept = sleep.is_none_or(|sleep| sleep > Duration::ZERO);
+            if has_slept {
+                self.was_asleep(woken);
+            }
+            if found > 0 {
                 break;
             }
             let Some(left) = left else { break };
-            let woken = self.clock.now();
-            if let Some(sleep) = sleep.filter(|&sleep| sleep > Duration::ZERO) {
+            if let Some(sleep) = sleep.filter(|_| has_slept) {
                 self.slept(woken.since(now + sleep));
             }
             if woken.since(now) >= left {
                 break;
             }
         }
-        Ok(if self.waits[0].revents == 0 { Woken::Up } else { Woken::Stop })
+        Ok(match (self.waits[0].revents, is_nap) {
+            (0, false) => Woken::Up,
+            (0, true) => Woken::Blind,
+            _ => Woken::Stop,
+        })
     }
 
     fn read(&mut self, port: Port, buffer: &mut [u8]) -> Result<Option<Received>, Error> {
@@ -240,8 +338,7 @@ impl Outside for Devices {
         if self.waits[index].revents == 0 {
             return Ok(None);
         }
-        let gate = self.gates[usize::from(port.0)].as_mut().expect("a reactor uses only ports with devices");
-        match gate.receive(buffer) {
+        match self.gate_mut(port).receive(buffer) {
             Ok(received) => Ok(Some(received)),
             Err(Errno::AGAIN) => {
                 self.waits[index].revents = 0;
@@ -260,24 +357,14 @@ impl Outside for Devices {
         }
     }
 
-    fn write(&mut self, port: Port, packet: &[u8]) -> Result<bool, Error> {
-        match self.gate(port).send(packet) {
-            Ok(()) => Ok(true),
-            // The interface is down or has no room, or the packet is too long for it: to the packet it is all the same.
-            Err(
-                Errno::IO
-                | Errno::AGAIN
-                | Errno::NOBUFS
-                | Errno::NOMEM
-                | Errno::INVAL
-                | Errno::NETDOWN
-                | Errno::MSGSIZE,
-            ) => Ok(false),
-            Err(error) => {
-                self.gate(port).is_there()?;
-                Err(Error::new(format!("write to {}", self.gate(port).name()), error))
-            }
-        }
+    fn write(&mut self, port: Port, packet: &[u8], open: Option<OpenChecksum>) -> Result<u64, Error> {
+        let sent = self.gate_mut(port).send(packet, open);
+        self.refused(port, sent)
+    }
+
+    fn flush(&mut self, port: Port) -> Result<u64, Error> {
+        let sent = self.gate_mut(port).flush();
+        self.refused(port, sent)
     }
 
     fn header_bytes(&self) -> usize {

@@ -167,16 +167,19 @@ impl ReactorBooks {
         counts.entered_bytes += len as u64;
     }
 
-    pub(super) fn left(&mut self, port: Port, len: usize, is_taken: bool, late: Duration) {
+    pub(super) fn refused(&mut self, port: Port, packets: u64) {
+        if packets > 0 {
+            self.port(port).refused += packets;
+            self.strain.refused += packets;
+        }
+    }
+
+    pub(super) fn left(&mut self, port: Port, len: usize, late: Duration) {
         self.deliveries.add(late);
         self.late += u64::from(late > self.limits.late);
         let Some(counts) = self.ports.get_mut(usize::from(port.0)) else { return };
         counts.left += 1;
         counts.left_bytes += len as u64;
-        if !is_taken {
-            counts.refused += 1;
-            self.strain.refused += 1;
-        }
     }
 
     /// Ends the interval.

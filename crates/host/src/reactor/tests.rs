@@ -81,12 +81,12 @@ impl Outside for Script {
         }
         let (_, _, bytes) = self.coming.pop_front().expect("just seen");
         buffer[..bytes.len()].copy_from_slice(&bytes);
-        Ok(Some(Received { len: bytes.len(), waited: self.waited }))
+        Ok(Some(Received { len: bytes.len(), waited: self.waited, open: None }))
     }
 
-    fn write(&mut self, port: Port, packet: &[u8]) -> Result<bool, Error> {
+    fn write(&mut self, port: Port, packet: &[u8], _open: Option<OpenChecksum>) -> Result<u64, Error> {
         self.gone.push((self.now, port, packet.to_vec()));
-        Ok(!self.refuses)
+        Ok(u64::from(self.refuses))
     }
 
     fn dropped(&mut self) -> Result<u64, Error> {
