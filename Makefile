@@ -56,7 +56,8 @@ bench: bench-packages native ## packages per CPU second, instructions per packet
 	@$(PYTHON) bench/run.py --binary $(TARGET)/release/headend --out $(OUT)/bench.json
 
 .PHONY: bench-lab
-bench-lab: bench-packages ## as root: how exact and how fast the emulator is, beside the kernel's own forwarding
+bench-lab: bench-packages build-packages $(TARGET)/release/headend ## as root: how exact and how fast the emulator is, judged by the kernel's time stamps and beside its own forwarding
+	@python3 bench/delay.py --binary $(TARGET)/release/headend --out $(OUT)/bench-delay.json $(if $(PAGE),--page $(PAGE))
 	@cargo bench --quiet --locked -p headend-host --bench emulator -- --json $(abspath $(OUT))/bench-lab.json
 
 .PHONY: bench-docsis
