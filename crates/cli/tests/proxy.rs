@@ -183,28 +183,6 @@ fn bytes_that_come_with_the_request_go_on_to_the_server() {
 }
 
 #[test]
-fn only_a_request_in_origin_form_and_its_body_reach_the_server() {
-    let proxy = Proxy::start("");
-    let listening = Server::new();
-    let mut client = TcpStream::connect(proxy.address(Tongue::Connect)).unwrap();
-    let host = listening.address();
-    let request = format!(
-        "POST http://{host}/x HTTP/1.1\r\nHost: other\r\nContent-Length: 4\r\nProxy-Connection: keep-alive\r\n\r\nbody\
-         GET http://{host}/smuggled HTTP/1.1\r\n\r\n"
-    );
-    client.write_all(request.as_bytes()).unwrap();
-    client.shutdown(Shutdown::Write).unwrap();
-    let mut server = listening.accept();
-    let expected = format!(
-        "POST /x HTTP/1.1\r\nHost: {host}\r\nContent-Length: 4\r\nVia: 1.1 headend\r\nConnection: close\r\n\r\nbody"
-    );
-    assert_eq!(String::from_utf8(rest_of(&mut server)).unwrap(), expected);
-    server.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
-    drop(server);
-    assert_eq!(rest_of(&mut client), b"HTTP/1.1 204 No Content\r\n\r\n");
-}
-
-#[test]
 fn a_refused_client_is_answered_with_the_reason() {
     let proxy = Proxy::start("");
     let nobody = Server::new().address();

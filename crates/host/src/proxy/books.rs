@@ -25,8 +25,12 @@ pub struct Books {
     pub accepted: AtomicU64,
     /// Connections that were refused, or ended before a server was reached.
     pub refused: AtomicU64,
-    /// Connections that were joined to a server.
+    /// Connections that were joined to a server, or had one answer a request.
     pub joined: AtomicU64,
+    /// Requests for whole URLs.
+    pub requests: AtomicU64,
+    /// Of those, the ones that went over a connection to the server which had served another before.
+    pub reused: AtomicU64,
     /// Joined connections that ended by a reset, a time-out or an abort.
     pub failed: AtomicU64,
     /// Bytes of payload read, by the side that they came from.
@@ -86,13 +90,10 @@ pub struct FlowPage {
     pub client: SocketAddr,
     /// The client for whom that one said, in a PROXY header, that it speaks.
     pub behind: OnceLock<SocketAddr>,
-    /// The user's name that the client gave, right or wrong, if it had to give one.
-    pub user: OnceLock<String>,
-    /// The destination that the client asked for.
-    pub destination: OnceLock<String>,
-    /// The server's address, once it is reached.
-    pub server: OnceLock<SocketAddr>,
-    /// Bytes of payload read, by the side that they came from: of a client's request, what goes on to the server.
+    /// What the client asked for: once, or with a request for each URL again.
+    lap: Mutex<Lap>,
+    /// Bytes of payload read, by the side that they came from. Of an HTTP client that asks for whole URLs they are all, of a
+    /// tunnel's those in it.
     pub read: [AtomicU64; 2],
     /// Bytes written, by the side that took them.
     pub written: [AtomicU64; 2],
@@ -103,9 +104,26 @@ pub struct FlowPage {
     legs: Mutex<[LegBytes; 2]>,
 }
 
+/// A part of a connection that has a destination of its own: all of it, or one request for a URL with its answer.
+#[derive(Clone, Debug)]
+pub struct Lap {
+    /// The time at which it began.
+    pub since: SystemTime,
+    /// The same, for durations.
+    pub began: Instant,
+    /// The user's name that the client gave, right or wrong, if it had to give one.
+    pub user: Option<Arc<str>>,
+    /// The destination that the client asked for.
+    pub destination: Option<Arc<str>>,
+    /// The server's address, once it is reached.
+    pub server: Option<SocketAddr>,
+    /// Bytes that the connection had read before, by side.
+    pub before: [u64; 2],
+}
+
 /// A socket of a connection, and what the books have of it already.
 #[derive(Debug, Default)]
-struct LegBytes {
+pub(crate) struct LegBytes {
     fd: Option<RawFd>,
     segments: u32,
     retransmits: u32,
@@ -131,6 +149,8 @@ impl Books {
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             joined: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            reused: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             read: Default::default(),
             written: Default::default(),
@@ -195,16 +215,15 @@ impl Books {
 
     /// A page for a connection from `client`.
     pub(crate) fn open_page(self: &Arc<Books>, way: &'static str, client: SocketAddr) -> Page {
+        let (since, began) = (SystemTime::now(), Instant::now());
         let flow = Arc::new(FlowPage {
             id: self.next.fetch_add(1, Ordering::Relaxed),
-            since: SystemTime::now(),
-            began: Instant::now(),
+            since,
+            began,
             way,
             client,
             behind: OnceLock::new(),
-            user: OnceLock::new(),
-            destination: OnceLock::new(),
-            server: OnceLock::new(),
+            lap: Mutex::new(Lap { since, began, user: None, destination: None, server: None, before: [0; 2] }),
             read: Default::default(),
             written: Default::default(),
             held: Default::default(),
@@ -243,9 +262,46 @@ impl Drop for Page {
 }
 
 impl FlowPage {
+    /// The part of it that is under way, or was the last.
+    pub fn lap(&self) -> Lap {
+        lock(&self.lap).clone()
+    }
+
+    /// Begins another part.
+    pub(crate) fn begin_lap(&self) {
+        let before = [0, 1].map(|side| self.read[side].load(Ordering::Relaxed));
+        let (since, began) = (SystemTime::now(), Instant::now());
+        *lock(&self.lap) = Lap { since, began, user: None, destination: None, server: None, before };
+    }
+
+    /// Tells who the client says that it is.
+    pub(crate) fn set_user(&self, user: &str) {
+        lock(&self.lap).user = Some(user.into());
+    }
+
+    /// Tells what the client asked for.
+    pub(crate) fn set_destination(&self, destination: &str) {
+        lock(&self.lap).destination = Some(destination.into());
+    }
+
+    /// Tells which server was reached.
+    pub(crate) fn set_server(&self, server: SocketAddr) {
+        lock(&self.lap).server = Some(server);
+    }
+
     /// Tells of the socket on `side`, or that it is about to be closed.
     pub(crate) fn set_socket(&self, side: Side, fd: Option<RawFd>) {
         lock(&self.legs)[side as usize].fd = fd;
+    }
+
+    /// Takes over a socket that another connection had, with what the books have of it.
+    pub(crate) fn take_socket(&self, side: Side, leg: LegBytes, fd: RawFd) {
+        lock(&self.legs)[side as usize] = LegBytes { fd: Some(fd), ..leg };
+    }
+
+    /// Gives up a socket, for another connection to take it over.
+    pub(crate) fn give_socket(&self, side: Side) -> LegBytes {
+        LegBytes { fd: None, ..std::mem::take(&mut lock(&self.legs)[side as usize]) }
     }
 
     /// No buffer of the connection's sockets is to be larger than `bytes`, but for those of a size that was asked for. True

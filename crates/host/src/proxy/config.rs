@@ -124,6 +124,14 @@ fields! {
             "the longest head of an HTTP request; 512 bytes to 1 MiB";
         handshake: Duration = Duration::from_secs(10), "`\"10s\"`",
             "the time until a request is complete";
+        keep_alive: Duration = Duration::from_secs(60), "`\"60s\"`",
+            "the time that a client's connection waits for another request for a URL";
+        pool: usize = 512, "512",
+            "connections to servers that are kept for another request, of all clients; each takes a descriptor";
+        pool_per_server: usize = 6, "6",
+            "of those, the ones of one client to one server; no two clients share one";
+        pool_idle: Duration = Duration::from_secs(15), "`\"15s\"`",
+            "the time that such a connection is kept. Servers commonly close after 5 s and more";
         connect: Duration = Duration::from_secs(30), "`\"30s\"`",
             "the time for resolving and connecting, all attempts together";
         // RFC 5382 REQ-5: who keeps state of others' connections keeps it for two hours and four minutes.

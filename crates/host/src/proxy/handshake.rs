@@ -5,12 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::books::{Books, FlowPage};
 use super::config::{Listener, Way};
-use super::inbound::http::{self, Body, Head, Refusal, Status};
+use super::inbound::http::{self, Head, Refusal, Status, Wants};
 use super::inbound::proxy_protocol::{HeaderConnection, ProxyHeader};
 use super::inbound::socks5::{self, Conversation, Step};
 use super::inbound::{Credentials, Destination};
@@ -25,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// A client that has not said yet what it wants.
 pub(crate) struct Client<'a> {
-    pub(crate) stream: &'a mut TcpStream,
+    pub(crate) stream: &'a TcpStream,
     pub(crate) listener: &'a Listener,
     pub(crate) flow: &'a FlowPage,
     pub(crate) header_bytes_max: usize,
@@ -41,15 +40,22 @@ pub(crate) struct Room {
     taken: u64,
 }
 
-/// A client's request.
+/// What a client wants.
+#[derive(Debug)]
+pub(crate) enum Understood {
+    /// A connection to relay.
+    Relay(ClientRequest),
+    /// Answers to requests for whole URLs: these bytes begin with the first.
+    Fetches(Vec<u8>),
+}
+
+/// A client's request for a connection.
 #[derive(Debug)]
 pub(crate) struct ClientRequest {
     pub(crate) destination: Destination,
     pub(crate) tongue: Tongue,
-    /// The bytes that go to the server first: a rewritten head, and what came with the request.
+    /// The bytes that go to the server first: those that came with the request.
     pub(crate) first: Vec<u8>,
-    /// The number of the client's further bytes that belong to the request; `None` for all.
-    pub(crate) allowance: Option<u64>,
     /// The memory of `first`, given back with it.
     _room: Room,
 }
@@ -59,8 +65,6 @@ pub(crate) struct ClientRequest {
 pub(crate) enum Tongue {
     /// An HTTP CONNECT.
     Connect,
-    /// An HTTP request that the server answers.
-    Fetch,
     Socks5,
     /// The client is not answered at all.
     Mute,
@@ -99,10 +103,10 @@ impl Client<'_> {
     }
 
     /// Reads the request. `original` is where the client believes that it is connected to.
-    pub(crate) async fn request(self, original: SocketAddr) -> Result<ClientRequest, HandshakeRefused> {
+    pub(crate) async fn request(self, original: SocketAddr) -> Result<Understood, HandshakeRefused> {
         let mute = |destination: Destination, client: Client<'_>| {
             let Client { bytes: first, room, .. } = client;
-            Ok(ClientRequest { destination, tongue: Tongue::Mute, first, allowance: None, _room: room })
+            Ok(Understood::Relay(ClientRequest { destination, tongue: Tongue::Mute, first, _room: room }))
         };
         match &self.listener.way {
             Way::Http => self.http().await,
@@ -112,7 +116,7 @@ impl Client<'_> {
         }
     }
 
-    async fn http(mut self) -> Result<ClientRequest, HandshakeRefused> {
+    async fn http(mut self) -> Result<Understood, HandshakeRefused> {
         let refuse = |refusal: Refusal| Err(HandshakeRefused::Answer(refusal.answer(), refusal.why));
         let request = loop {
             match Head::read(&self.bytes, self.header_bytes_max) {
@@ -121,28 +125,19 @@ impl Client<'_> {
                 Head::More => self.receive().await?,
             }
         };
-        if !self.is_known(request.credentials.as_ref()) {
-            let why = match request.credentials {
-                Some(_) => "the user or the password is wrong",
-                None => "say who you are: user and password",
-            };
-            return refuse(Refusal::new(Status::AuthenticationRequired, why));
-        }
-        let mut rest = self.bytes.split_off(request.consumed);
-        let (tongue, allowance) = match request.body {
-            Body::Tunnel => (Tongue::Connect, None),
-            Body::Chunked => (Tongue::Fetch, None),
-            Body::Length(length) => {
-                rest.truncate(usize::try_from(length).unwrap_or(usize::MAX));
-                (Tongue::Fetch, Some(length - rest.len() as u64))
-            }
+        let destination = match request.wants {
+            Wants::Tunnel(destination) => destination,
+            // Whoever serves this one, and those that follow it, reads it once more from its begin.
+            Wants::Fetch(_) => return Ok(Understood::Fetches(self.bytes)),
         };
-        let mut first = request.head;
-        first.append(&mut rest);
-        Ok(ClientRequest { destination: request.destination, tongue, first, allowance, _room: self.room })
+        if let Err(refusal) = admit(self.listener, self.flow, request.credentials.as_ref()) {
+            return refuse(refusal);
+        }
+        let first = self.bytes.split_off(request.consumed);
+        Ok(Understood::Relay(ClientRequest { destination, tongue: Tongue::Connect, first, _room: self.room }))
     }
 
-    async fn socks5(mut self) -> Result<ClientRequest, HandshakeRefused> {
+    async fn socks5(mut self) -> Result<Understood, HandshakeRefused> {
         let mut conversation = Conversation::new(self.listener.users.is_some());
         loop {
             match conversation.step(&self.bytes) {
@@ -154,38 +149,25 @@ impl Client<'_> {
                 }
                 Step::Reply { consumed, reply } => {
                     self.bytes.drain(..consumed);
-                    self.stream.write_all(reply).await?;
+                    say(self.stream, reply).await?;
                 }
                 Step::Authenticate { consumed, credentials } => {
                     self.bytes.drain(..consumed);
-                    if !self.is_known(Some(&credentials)) {
-                        let why = "the user or the password is wrong".to_owned();
-                        return Err(HandshakeRefused::Answer(socks5::CREDENTIALS_REFUSED.to_vec(), why));
+                    if let Err(refusal) = admit(self.listener, self.flow, Some(&credentials)) {
+                        return Err(HandshakeRefused::Answer(socks5::CREDENTIALS_REFUSED.to_vec(), refusal.why));
                     }
-                    self.stream.write_all(socks5::CREDENTIALS_ACCEPTED).await?;
+                    say(self.stream, socks5::CREDENTIALS_ACCEPTED).await?;
                 }
                 Step::Request { consumed, destination } => {
                     let first = self.bytes.split_off(consumed);
                     let tongue = Tongue::Socks5;
-                    return Ok(ClientRequest { destination, tongue, first, allowance: None, _room: self.room });
+                    return Ok(Understood::Relay(ClientRequest { destination, tongue, first, _room: self.room }));
                 }
                 Step::Refused { reply, why } if reply.is_empty() => {
                     return Err(HandshakeRefused::Silent(why.to_owned()));
                 }
                 Step::Refused { reply, why } => return Err(HandshakeRefused::Answer(reply, why.to_owned())),
             }
-        }
-    }
-
-    fn is_known(&self, credentials: Option<&Credentials>) -> bool {
-        match (&self.listener.users, credentials) {
-            (None, _) => true,
-            (Some(users), Some(credentials)) => {
-                let user = &credentials.user[..credentials.user.len().min(USER_BYTES_MAX)];
-                let _ = self.flow.user.set(String::from_utf8_lossy(user).into_owned());
-                users.know(credentials)
-            }
-            (Some(_), None) => false,
         }
     }
 
@@ -206,6 +188,29 @@ impl Client<'_> {
             }
         }
     }
+}
+
+/// Writes all of it.
+pub(crate) async fn say(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.writable().await?;
+        match stream.try_write(bytes) {
+            Ok(len) => bytes = &bytes[len..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Admits a client that says who it is, or need not.
+pub(crate) fn admit(listener: &Listener, flow: &FlowPage, credentials: Option<&Credentials>) -> Result<(), Refusal> {
+    let Some(users) = &listener.users else { return Ok(()) };
+    let refused = |why: &str| Err(Refusal::new(Status::AuthenticationRequired, why));
+    let Some(credentials) = credentials else { return refused("say who you are: user and password") };
+    let user = &credentials.user[..credentials.user.len().min(USER_BYTES_MAX)];
+    flow.set_user(&String::from_utf8_lossy(user));
+    if users.know(credentials) { Ok(()) } else { refused("the user or the password is wrong") }
 }
 
 impl Room {
@@ -235,14 +240,14 @@ impl Tongue {
         match self {
             Tongue::Connect => http::ESTABLISHED.to_vec(),
             Tongue::Socks5 => socks5::reply(socks5::Code::Succeeded, bound),
-            Tongue::Fetch | Tongue::Mute => Vec::new(),
+            Tongue::Mute => Vec::new(),
         }
     }
 
     /// The answer to the client when no server is reached.
     pub(crate) fn failure(self, failure: &super::connect::Failure) -> Vec<u8> {
         match self {
-            Tongue::Connect | Tongue::Fetch => failure.http().answer(),
+            Tongue::Connect => failure.http().answer(),
             Tongue::Socks5 => socks5::reply(failure.socks5(), None),
             Tongue::Mute => Vec::new(),
         }

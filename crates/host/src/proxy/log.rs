@@ -1,4 +1,4 @@
-//! A line for each connection, when it has ended.
+//! A line for each connection, when it has ended; for each request of one that asks for whole URLs.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -20,6 +20,12 @@ pub(crate) enum Ending {
     Gone(io::Error),
     /// The proxy ended, and it was still open.
     Stopped,
+    /// A request for a URL had its answer, with this status; the connection goes on.
+    Answered(u16),
+    /// A request for a URL did not have all of its answer, because this side failed.
+    Cut(Side),
+    /// Each of its requests has had a line of its own.
+    Told,
     /// Joined to a server, it came to this end; with retransmissions by side.
     Joined((WireEnd, [Option<u32>; 2])),
 }
@@ -38,9 +44,13 @@ enum LogValue {
 
 impl Closed {
     pub(crate) fn of(flow: &FlowPage, ending: &Ending) -> Closed {
-        let read = |side: Side| LogValue::Number(flow.read[side as usize].load(Ordering::Relaxed));
+        let lap = flow.lap();
+        let read = |side: Side| {
+            let all = flow.read[side as usize].load(Ordering::Relaxed);
+            LogValue::Number(all.saturating_sub(lap.before[side as usize]))
+        };
         let mut fields = vec![
-            ("time", LogValue::Text(rfc3339(flow.since))),
+            ("time", LogValue::Text(rfc3339(lap.since))),
             ("id", LogValue::Number(flow.id)),
             ("way", LogValue::Text(flow.way.to_owned())),
             ("client", LogValue::Text(flow.client.to_string())),
@@ -48,22 +58,28 @@ impl Closed {
         if let Some(behind) = flow.behind.get() {
             fields.push(("behind", LogValue::Text(behind.to_string())));
         }
-        if let Some(user) = flow.user.get() {
-            fields.push(("user", LogValue::Text(user.clone())));
+        if let Some(user) = &lap.user {
+            fields.push(("user", LogValue::Text(user.to_string())));
         }
-        if let Some(destination) = flow.destination.get() {
-            fields.push(("destination", LogValue::Text(destination.clone())));
+        if let Some(destination) = &lap.destination {
+            fields.push(("destination", LogValue::Text(destination.to_string())));
         }
-        if let Some(server) = flow.server.get() {
+        if let Some(server) = lap.server {
             fields.push(("server", LogValue::Text(server.to_string())));
         }
         fields.push(("up_bytes", read(Side::Local)));
         fields.push(("down_bytes", read(Side::Remote)));
-        fields.push(("duration_us", LogValue::Number(micros(flow.began.elapsed()))));
+        fields.push(("duration_us", LogValue::Number(micros(lap.began.elapsed()))));
         let (end, why) = match ending {
             Ending::Refused(why) => ("refused", Some(why.clone())),
             Ending::Gone(error) => ("gone", Some(error.to_string())),
             Ending::Stopped => ("stopped", None),
+            Ending::Told => ("closed", None),
+            Ending::Answered(status) => {
+                fields.push(("status", LogValue::Number(u64::from(*status))));
+                ("answered", None)
+            }
+            Ending::Cut(side) => (if *side == Side::Local { "local failed" } else { "remote failed" }, None),
             Ending::Joined((end, retransmits)) => {
                 let names = ["local_retransmits", "remote_retransmits"];
                 for (name, count) in names.into_iter().zip(retransmits) {

@@ -7,6 +7,7 @@
 //! | `side` `listen` | the TCP of a side; sockets that are like that |
 //! | `worker` | threads with a runtime each; all accept from the same sockets |
 //! | `session` | one connection from being accepted to its end: `handshake`, `connect` (with `lookups`), `wire` |
+//! | `fetch` | requests for whole URLs, one after the other, and connections to servers kept for the next |
 //! | `wire` | two sockets joined: the engine's relay decides, bytes move |
 //! | `rules` | what the kernel is told so that connections of others come to a transparent listener |
 //! | `wire/held` `spool` | bytes that the other side has not taken yet, in memory and in files |
@@ -17,6 +18,7 @@ pub mod access;
 pub mod books;
 pub mod config;
 mod connect;
+mod fetch;
 pub mod field;
 mod handshake;
 pub mod inbound;
@@ -42,7 +44,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Uid;
 use rustix::thread::CapabilitySet;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::error::{During, Error};
 use crate::privilege;
@@ -116,6 +118,8 @@ pub(crate) struct Shared {
     pub(crate) lookups: Lookups,
     /// Turns to wait until a client that was refused has heard why.
     pub(crate) farewells: Semaphore,
+    /// True once nothing new is served: connections end with what they are doing.
+    pub(crate) draining: watch::Sender<bool>,
     sinks: Sinks,
 }
 
@@ -172,6 +176,7 @@ impl Proxy {
             own: Mutex::new((Instant::now(), own.into())),
             lookups: Lookups::new(),
             farewells: Semaphore::new((config.limits.connections / 8).clamp(1, FAREWELLS_MAX)),
+            draining: watch::channel(false).0,
             sinks,
         });
         let workers: Result<Vec<Worker>, Error> =
@@ -300,6 +305,7 @@ impl Proxy {
 
     /// Accepts nothing any more; what is open goes on.
     pub fn close_listeners(&mut self) {
+        self.shared.draining.send_replace(true);
         for open in std::mem::take(&mut self.open) {
             self.close(&open);
         }

@@ -8,14 +8,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use headend_engine::relay::Side;
-use tokio::io::{AsyncWriteExt, Interest};
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 use super::Shared;
 use super::books::{FlowPage, Page};
 use super::config::{Config, Listener, Way};
 use super::connect::{Dialer, Failure, Kind};
-use super::handshake::{self, Client, ClientRequest, HandshakeRefused, Room, Tongue};
+use super::fetch::{Visit, VisitEnd};
+use super::handshake::{self, Client, ClientRequest, HandshakeRefused, Room, Tongue, Understood};
 use super::inbound::http::{Refusal, Status};
 use super::listen;
 use super::log::{Closed, Ending};
@@ -38,7 +39,7 @@ pub(crate) struct Session {
 /// A connection that is reset when it is dropped, whatever the reason (see [`listen::let_it_fail`]), unless it came to an
 /// orderly end.
 struct SessionSocket<'a> {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     flow: &'a FlowPage,
     side: Side,
     is_over: bool,
@@ -49,6 +50,17 @@ struct Line<'a> {
     session: &'a Session,
     flow: &'a FlowPage,
     ending: Ending,
+}
+
+/// What begins when a client was understood.
+enum Begun {
+    Opened(Box<Opened>),
+    /// It asks for URLs, and these bytes begin with the first request.
+    Fetches {
+        first: Vec<u8>,
+        client: SocketAddr,
+        original: SocketAddr,
+    },
 }
 
 /// A client that was understood, and the connection to its server.
@@ -64,7 +76,7 @@ struct Opened {
 impl<'a> SessionSocket<'a> {
     fn new(stream: TcpStream, flow: &'a FlowPage, side: Side) -> SessionSocket<'a> {
         flow.set_socket(side, Some(stream.as_raw_fd()));
-        SessionSocket { stream, flow, side, is_over: false }
+        SessionSocket { stream: Arc::new(stream), flow, side, is_over: false }
     }
 }
 
@@ -72,7 +84,7 @@ impl Drop for SessionSocket<'_> {
     fn drop(&mut self) {
         self.flow.set_socket(self.side, None);
         if self.is_over {
-            listen::let_it_end(&self.stream);
+            listen::let_it_end(&*self.stream);
         }
     }
 }
@@ -80,7 +92,7 @@ impl Drop for SessionSocket<'_> {
 impl Drop for Line<'_> {
     fn drop(&mut self) {
         let log = &self.session.config.log;
-        if log.connections {
+        if log.connections && !matches!(self.ending, Ending::Told) {
             self.session.shared.log(&Closed::of(self.flow, &self.ending), log.format);
         }
     }
@@ -102,7 +114,7 @@ impl Session {
             return;
         }
         line.ending = self.converse(&page, stream, spare).await;
-        if !matches!(line.ending, Ending::Joined(_)) {
+        if !matches!(line.ending, Ending::Joined(_) | Ending::Told) {
             books.refused.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -115,19 +127,35 @@ impl Session {
         let flow = &*page.flow;
         let mut local = SessionSocket::new(stream, flow, Side::Local);
         // Boxed, because it is large, and gone before the relaying begins.
-        let opened = Box::pin(self.open(page, &mut local.stream, spare)).await;
-        let Opened { request, remote, client, original } = match opened {
-            Ok(opened) => opened,
+        match Box::pin(self.open(page, &local.stream, spare)).await {
+            Ok(Begun::Opened(opened)) => self.relay(flow, &mut local, *opened).await,
+            Ok(Begun::Fetches { first, client, original }) => {
+                let visit = Visit::new(&self.shared, &self.config, &self.listener, &page.flow, [client, original]);
+                let VisitEnd { is_over, has_left, ending } = visit.clone().serve(local.stream.clone(), first).await;
+                local.is_over = is_over;
+                if is_over && !has_left {
+                    self.farewell(&local.stream, &[]).await;
+                }
+                match ending {
+                    Ending::Refused(_) if visit.has_joined() => Ending::Told,
+                    ending => ending,
+                }
+            }
             Err((answer, ending)) => {
                 if !answer.is_empty() {
-                    self.farewell(&mut local.stream, &answer).await;
+                    self.farewell(&local.stream, &answer).await;
                     local.is_over = true;
                 }
                 // Whoever closed without a word needs no reset.
                 local.is_over |= matches!(&ending, Ending::Gone(error) if error.kind() == io::ErrorKind::UnexpectedEof);
-                return ending;
+                ending
             }
-        };
+        }
+    }
+
+    /// Relays bytes between a client and its server until either is done.
+    async fn relay(&self, flow: &FlowPage, local: &mut SessionSocket<'_>, opened: Opened) -> Ending {
+        let Opened { request, remote, client, original } = opened;
         let mut remote = SessionSocket::new(remote, flow, Side::Remote);
         self.shared.books.joined.fetch_add(1, Ordering::Relaxed);
         let end = {
@@ -143,7 +171,6 @@ impl Session {
             }
             wire.preload(Side::Remote, &request.first);
             self.shared.books.has_read(flow, Side::Local, request.first.len() as u64);
-            wire.allow(request.allowance);
             drop(request);
             wire.run(limits.idle).await
         };
@@ -158,16 +185,11 @@ impl Session {
     }
 
     /// Goes from the first byte of the client to the connection to its server.
-    async fn open(
-        &self,
-        page: &Page,
-        stream: &mut TcpStream,
-        spare: Option<OwnedFd>,
-    ) -> Result<Opened, (Vec<u8>, Ending)> {
+    async fn open(&self, page: &Page, stream: &TcpStream, spare: Option<OwnedFd>) -> Result<Begun, (Vec<u8>, Ending)> {
         let flow = &*page.flow;
         let silent = |why: String| Err((Vec::new(), Ending::Refused(why)));
         let patience = self.config.limits.handshake;
-        let (request, client, original) = match tokio::time::timeout(patience, self.listen_to(page, stream)).await {
+        let (understood, client, original) = match tokio::time::timeout(patience, self.listen_to(page, stream)).await {
             Ok(Ok(understood)) => understood,
             Ok(Err(HandshakeRefused::Answer(answer, why))) => return Err((answer, Ending::Refused(why))),
             Ok(Err(HandshakeRefused::Silent(why))) => return silent(why),
@@ -181,7 +203,11 @@ impl Session {
                 return Err((answer, Ending::Refused(why)));
             }
         };
-        let _ = flow.destination.set(request.destination.to_string());
+        let request = match understood {
+            Understood::Relay(request) => request,
+            Understood::Fetches(first) => return Ok(Begun::Fetches { first, client, original }),
+        };
+        flow.set_destination(&request.destination.to_string());
         let is_fixed = matches!(self.listener.way, Way::Forward(_));
         let check = |address| self.shared.check(&self.config, address, is_fixed);
         let source = self.listener.keep_client_address.then_some(client);
@@ -200,9 +226,9 @@ impl Session {
         match connected {
             Ok(remote) => {
                 if let Ok(server) = remote.peer_addr() {
-                    let _ = flow.server.set(server);
+                    flow.set_server(server);
                 }
-                Ok(Opened { request, remote, client, original })
+                Ok(Begun::Opened(Box::new(Opened { request, remote, client, original })))
             }
             Err(failure) => {
                 let answer = request.tongue.failure(&failure);
@@ -214,8 +240,8 @@ impl Session {
     async fn listen_to(
         &self,
         page: &Page,
-        stream: &mut TcpStream,
-    ) -> Result<(ClientRequest, SocketAddr, SocketAddr), HandshakeRefused> {
+        stream: &TcpStream,
+    ) -> Result<(Understood, SocketAddr, SocketAddr), HandshakeRefused> {
         let mut client = page.flow.client;
         let mut original = stream.local_addr()?;
         let header_bytes_max = usize::try_from(self.config.limits.header.get()).unwrap_or(usize::MAX);
@@ -239,7 +265,7 @@ impl Session {
             let why = format!("{} is not among the clients", client.ip());
             let failure = Failure::new(Kind::Denied, why.clone());
             return Err(match self.listener.way {
-                Way::Http => HandshakeRefused::Answer(Tongue::Fetch.failure(&failure), why),
+                Way::Http => HandshakeRefused::Answer(Tongue::Connect.failure(&failure), why),
                 // SOCKS has nothing to say this with before its greeting.
                 _ => HandshakeRefused::Silent(why),
             });
@@ -249,16 +275,16 @@ impl Session {
     }
 
     /// Tells a client, in its own tongue, that it has too many connections.
-    async fn turn_away(&self, mut stream: TcpStream) {
+    async fn turn_away(&self, stream: TcpStream) {
         if self.listener.way == Way::Http {
-            self.farewell(&mut stream, &Refusal::new(Status::Unavailable, TOO_MANY).answer()).await;
+            self.farewell(&stream, &Refusal::new(Status::Unavailable, TOO_MANY).answer()).await;
             listen::let_it_end(&stream);
         }
     }
 
     /// Says the last word, and waits for it to be heard while not too many others do: those who are refused must not take
     /// the places of those who are not.
-    async fn farewell(&self, stream: &mut TcpStream, answer: &[u8]) {
+    async fn farewell(&self, stream: &TcpStream, answer: &[u8]) {
         match self.shared.farewells.try_acquire() {
             Ok(_turn) => farewell(stream, answer).await,
             // It is heard unless the client has said more than was read.
@@ -269,10 +295,10 @@ impl Session {
 
 /// Says the last word and waits until the client has it: closing while it still sends would reset the connection, and the
 /// word be lost.
-async fn farewell(stream: &mut TcpStream, answer: &[u8]) {
+async fn farewell(stream: &TcpStream, answer: &[u8]) {
     let say = async {
-        stream.write_all(answer).await?;
-        stream.shutdown().await?;
+        handshake::say(stream, answer).await?;
+        rustix::net::shutdown(stream, rustix::net::Shutdown::Write)?;
         let mut thrown = 0;
         let mut bytes = [0; 512];
         while thrown < FAREWELL_BYTES_MAX {

@@ -61,8 +61,6 @@ struct WireLeg<'a> {
     writable: bool,
     at_end: bool,
     failure: Option<io::Error>,
-    /// The number of bytes that are still to be read and passed on; those that come after them are thrown away.
-    allowance: Option<u64>,
     /// It is not read while there is no memory, until the other side has taken something.
     is_starved: bool,
 }
@@ -102,7 +100,6 @@ impl<'a> Wire<'a> {
             writable: true,
             at_end: false,
             failure: None,
-            allowance: None,
             is_starved: false,
         };
         let model = match store {
@@ -127,11 +124,6 @@ impl<'a> Wire<'a> {
             self.held[to as usize].push(bytes);
             self.relay.has_read(to.other(), Bytes::new(bytes.len() as u64));
         }
-    }
-
-    /// Passes on only so many more of the client's bytes: those of its request.
-    pub(crate) fn allow(&mut self, bytes: Option<u64>) {
-        self.legs[Side::Local as usize].allowance = bytes;
     }
 
     /// Moves bytes until both directions are closed, or something fails, or nothing has moved for `idle`.
@@ -263,15 +255,6 @@ impl<'a> Wire<'a> {
         let leg = &mut self.legs[from as usize];
         let want = scratch.len().min(usize::try_from(len.get()).unwrap_or(usize::MAX));
         let want = want.min(self.held[to as usize].room());
-        let want = match leg.allowance {
-            Some(0) => {
-                // Not a part of the request: it must not stay unread either, or closing would reset the connection.
-                self.moved_bytes += leg.receive(scratch, RecvFlags::empty());
-                return None;
-            }
-            Some(left) => want.min(usize::try_from(left).unwrap_or(usize::MAX)),
-            None => want,
-        };
         let reserved = Held::room_for(want);
         if !self.books.memory.take(reserved) {
             self.pass_through(from, want, scratch);
@@ -315,8 +298,6 @@ impl<'a> Wire<'a> {
     fn count(&mut self, from: Side, read: usize) {
         self.relay.has_read(from, Bytes::new(read as u64));
         self.moved_bytes += read;
-        let leg = &mut self.legs[from as usize];
-        leg.allowance = leg.allowance.map(|left| left - read as u64);
         self.books.has_read(self.flow, from, read as u64);
     }
 

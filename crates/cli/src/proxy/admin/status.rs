@@ -148,6 +148,7 @@ fn busiest(count: usize, books: &Books, sampler: &Sampler) -> Value {
 }
 
 fn connection(flow: &FlowPage, books: &Books, sampler: &Sampler) -> Value {
+    let lap = flow.lap();
     let rates = sampler.rates(flow.id);
     let side = |side: Side| {
         let index = side as usize;
@@ -168,9 +169,9 @@ fn connection(flow: &FlowPage, books: &Books, sampler: &Sampler) -> Value {
         "way": flow.way,
         "client": flow.client.to_string(),
         "behind": flow.behind.get().map(ToString::to_string),
-        "user": flow.user.get(),
-        "destination": flow.destination.get(),
-        "server": flow.server.get().map(ToString::to_string),
+        "user": lap.user.as_deref(),
+        "destination": lap.destination.as_deref(),
+        "server": lap.server.map(|server| server.to_string()),
         "local": side(Side::Local),
         "remote": side(Side::Remote),
     })

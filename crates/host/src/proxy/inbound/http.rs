@@ -1,8 +1,9 @@
 //! The head of a request to an HTTP proxy: CONNECT (RFC 9110 s9.3.6) and the absolute form (RFC 9112 s3.2.2).
 //!
-//! One request a connection. A request in absolute form is sent on in origin form with `Connection: close`, so that
-//! nothing after its answer can be taken for another one, and no two clients ever share a connection to a server: what
-//! request smuggling lives on. Where a body ends must be told in one way only.
+//! A head decides what becomes of the connection: a tunnel, or requests for whole URLs one after the other (`fetch`).
+//! Of each of those [`Fetch::read`] says where it goes, in what form, and which of its fields concern this connection
+//! alone. Where a body ends must be told in one way only; the bodies themselves have one reader, hyper's, and are framed
+//! anew for the server, so that both mean the same by them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -23,16 +24,40 @@ pub enum Head {
 /// A request that can be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Bytes of the head; what follows goes to the server as it is.
+    /// Bytes of the head; what follows is a tunnel's, or the request's body.
     pub consumed: usize,
-    /// The destination.
-    pub destination: Destination,
-    /// The bytes that are sent to the server before anything else: empty for CONNECT.
-    pub head: Vec<u8>,
-    /// The part of the client's bytes after the head that belongs to the request.
-    pub body: Body,
+    /// What the client wants.
+    pub wants: Wants,
     /// The name and password of the client, if it gave them.
     pub credentials: Option<Credentials>,
+}
+
+/// The two things that a client can want of an HTTP proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wants {
+    /// CONNECT: from here on all that either end says.
+    Tunnel(Destination),
+    /// The answer to a request for a whole URL.
+    Fetch(Fetch),
+}
+
+/// A request for a whole URL, as it is to go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// The server.
+    pub destination: Destination,
+    /// What `Host` says to the server: the target's authority as it was given (RFC 9112 s3.2.2).
+    pub host: String,
+    /// The target in origin form, or `*`.
+    pub target: String,
+    /// The end of the body.
+    pub body: Body,
+    /// Names, in small letters, of the fields that go no further.
+    pub dropped: Vec<String>,
+    /// The protocol that the client would rather speak (RFC 9110 s7.8), if it may have it.
+    pub upgrade: Option<String>,
+    /// How many more proxies a TRACE or an OPTIONS may pass (RFC 9110 s7.6.2).
+    pub forwards: Option<u64>,
 }
 
 /// The way in which the end of a request's body is told.
@@ -40,10 +65,8 @@ pub struct Request {
 pub enum Body {
     /// There is none, or so many bytes.
     Length(u64),
-    /// It is in chunks (RFC 9112 s7.1); all that the client sends goes to this one server.
+    /// It is in chunks (RFC 9112 s7.1).
     Chunked,
-    /// No body but a tunnel: all that the client sends.
-    Tunnel,
 }
 
 /// An answer in place of the request's.
@@ -78,25 +101,29 @@ pub enum Status {
     GatewayTimeout,
     /// 505
     VersionNotSupported,
+    /// 508 (RFC 5842 s7.2)
+    LoopDetected,
 }
 
 /// The answer to a CONNECT that got through.
 pub const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 
+/// What a client that must say who it is hears with 407.
+pub(crate) const CHALLENGE: &str = "Basic realm=\"headend\", charset=\"UTF-8\"";
 /// More fields than a browser sends, and a bound on what a request costs to read.
-const FIELDS_MAX: usize = 100;
-/// Fields that concern one connection and go no further (RFC 9110 s7.6.1). Transfer-Encoding does, as the body passes
-/// untouched.
-const HOP_BY_HOP: &[&str] = &[
+pub(crate) const FIELDS_MAX: usize = 100;
+/// Fields that concern one connection and go no further (RFC 9110 s7.6.1), whether a `Connection` names them or not.
+pub(crate) const HOP_BY_HOP: &[&str] = &[
     "connection",
     "proxy-connection",
     "keep-alive",
     "te",
     "trailer",
+    "transfer-encoding",
     "upgrade",
     "proxy-authorization",
     "proxy-authenticate",
-    "host",
+    "proxy-authentication-info",
     "http2-settings",
 ];
 /// Fields that no `Connection` may take away: they say where the request goes and ends.
@@ -169,22 +196,95 @@ fn read_whole(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
         return Err(Refusal::bad("the request line is incomplete"));
     };
     let credentials = credentials(parsed.headers)?;
-    if method == "CONNECT" {
-        let destination =
-            Destination::read(target.as_bytes()).map_err(|why| Refusal::bad(format!("CONNECT: {why}")))?;
-        if field(parsed.headers, "transfer-encoding").next().is_some() {
-            // RFC 9110 s9.3.6: a CONNECT has no body; whoever sends one means something else by the bytes that follow.
-            return Err(Refusal::bad("a CONNECT has no body, and this one says that it has"));
-        }
-        if content_length(parsed.headers)?.is_some_and(|length| length > 0) {
-            return Err(Refusal::bad("a CONNECT has no body, and this one says that it has"));
-        }
-        return Ok(Some(Request { consumed, destination, head: Vec::new(), body: Body::Tunnel, credentials }));
+    let wants = match method {
+        "CONNECT" => Wants::Tunnel(tunnel(target, parsed.headers)?),
+        _ => Wants::Fetch(Fetch::read(method, target, minor, parsed.headers)?),
+    };
+    Ok(Some(Request { consumed, wants, credentials }))
+}
+
+/// Where a CONNECT leads (RFC 9110 s9.3.6).
+pub(crate) fn tunnel(target: &str, fields: &[httparse::Header<'_>]) -> Result<Destination, Refusal> {
+    let destination = Destination::read(target.as_bytes()).map_err(|why| Refusal::bad(format!("CONNECT: {why}")))?;
+    let has_coding = field(fields, "transfer-encoding").next().is_some();
+    if has_coding || content_length(fields)?.is_some_and(|length| length > 0) {
+        // Whoever sends one means something else by the bytes that follow.
+        return Err(Refusal::bad("a CONNECT has no body, and this one says that it has"));
     }
-    let absolute = Absolute::read(target)?;
-    let body = body(parsed.headers)?;
-    let head = origin_form(method, &absolute, minor, parsed.headers)?;
-    Ok(Some(Request { consumed, destination: absolute.destination, head, body, credentials }))
+    if field(fields, "host").count() > 1 {
+        return Err(Refusal::bad("the request has two Host"));
+    }
+    Ok(destination)
+}
+
+impl Fetch {
+    /// Reads a request's head, of HTTP/1.`minor`, that is no CONNECT.
+    pub fn read(method: &str, target: &str, minor: u8, fields: &[httparse::Header<'_>]) -> Result<Fetch, Refusal> {
+        let absolute = Absolute::read(target)?;
+        one_host(minor, fields)?;
+        let body = body(fields)?;
+        if method == "TRACE" && body != Body::Length(0) {
+            return Err(Refusal::bad("a TRACE has no body, and this one says that it has"));
+        }
+        let mut dropped = nominated(fields)?;
+        if let Some(name) = dropped.iter().find(|name| NEVER_NOMINATED.contains(&name.as_str())) {
+            return Err(Refusal::bad(format!("Connection names {name}, which is not of this connection alone")));
+        }
+        let upgrade = dropped.iter().any(|name| name == "upgrade").then(|| upgrade(fields)).flatten();
+        dropped.extend(HOP_BY_HOP.iter().map(|name| (*name).to_owned()));
+        let target = match absolute.rest {
+            // RFC 9112 s3.2.4: OPTIONS for the server as a whole.
+            "" if method == "OPTIONS" => "*".to_owned(),
+            rest if rest.starts_with('/') => rest.to_owned(),
+            rest => format!("/{rest}"),
+        };
+        let forwards = if matches!(method, "TRACE" | "OPTIONS") { forwards(fields)? } else { None };
+        let host = absolute.authority.to_owned();
+        Ok(Fetch { destination: absolute.destination, host, target, body, dropped, upgrade, forwards })
+    }
+}
+
+/// RFC 9112 s3.2: exactly one Host, which may be missing in HTTP/1.0; the target says more, but who sends two means to be
+/// read in two ways.
+fn one_host(minor: u8, fields: &[httparse::Header<'_>]) -> Result<(), Refusal> {
+    let mut hosts = field(fields, "host");
+    match (hosts.next().map(<[u8]>::trim_ascii), hosts.next()) {
+        (None, _) if minor == 0 => Ok(()),
+        (None, _) => Err(Refusal::bad("the request has no Host")),
+        (Some(_), Some(_)) => Err(Refusal::bad("the request has two Host")),
+        (Some(host), None) if host.is_empty() || Host::read(host).is_ok() || Destination::read(host).is_ok() => Ok(()),
+        (Some(_), None) => Err(Refusal::bad("Host is no host")),
+    }
+}
+
+/// The names, in small letters, that `Connection` lists.
+pub(crate) fn nominated(fields: &[httparse::Header<'_>]) -> Result<Vec<String>, Refusal> {
+    let mut names = Vec::new();
+    for value in field(fields, "connection").chain(field(fields, "proxy-connection")) {
+        let value = std::str::from_utf8(value).map_err(|_| Refusal::bad("Connection is not text"))?;
+        names.extend(value.split(',').map(|name| name.trim().to_ascii_lowercase()));
+    }
+    Ok(names)
+}
+
+/// The protocol of an `Upgrade`. Not `h2c`: what speaks HTTP/2 behind a reader of HTTP/1 is seen by nobody.
+fn upgrade(fields: &[httparse::Header<'_>]) -> Option<String> {
+    let mut values = field(fields, "upgrade");
+    let value = std::str::from_utf8(values.next()?.trim_ascii()).ok()?;
+    let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+    let has_h2c = value.split(',').any(|name| name.trim().eq_ignore_ascii_case("h2c"));
+    (values.next().is_none() && is_plain && !value.is_empty() && !has_h2c).then(|| value.to_owned())
+}
+
+/// `Max-Forwards` (RFC 9110 s7.6.2).
+fn forwards(fields: &[httparse::Header<'_>]) -> Result<Option<u64>, Refusal> {
+    let mut values = field(fields, "max-forwards");
+    let Some(value) = values.next() else { return Ok(None) };
+    let number = std::str::from_utf8(value.trim_ascii()).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+    match (number.and_then(|text| text.parse().ok()), values.next()) {
+        (Some(number), None) => Ok(Some(number)),
+        _ => Err(Refusal::bad("Max-Forwards is not one number")),
+    }
 }
 
 /// A target such as `http://example.org/a?b`.
@@ -256,43 +356,7 @@ fn content_length(fields: &[httparse::Header<'_>]) -> Result<Option<u64>, Refusa
     Ok(length)
 }
 
-fn origin_form(
-    method: &str,
-    target: &Absolute<'_>,
-    minor: u8,
-    fields: &[httparse::Header<'_>],
-) -> Result<Vec<u8>, Refusal> {
-    let mut nominated: Vec<String> = Vec::new();
-    for value in field(fields, "connection").chain(field(fields, "proxy-connection")) {
-        let value = std::str::from_utf8(value).map_err(|_| Refusal::bad("Connection is not text"))?;
-        nominated.extend(value.split(',').map(|name| name.trim().to_ascii_lowercase()));
-    }
-    if let Some(name) = nominated.iter().find(|name| NEVER_NOMINATED.contains(&name.as_str())) {
-        return Err(Refusal::bad(format!("Connection names {name}, which is not of this connection alone")));
-    }
-    let path = match target.rest {
-        // RFC 9112 s3.2.4: OPTIONS for the server as a whole.
-        "" if method == "OPTIONS" => "*".to_owned(),
-        rest if rest.starts_with('/') => rest.to_owned(),
-        rest => format!("/{rest}"),
-    };
-    // RFC 9112 s3.2.2: Host is what the target says, whatever the client's Host was.
-    let mut head = format!("{method} {path} HTTP/1.{minor}\r\nHost: {}\r\n", target.authority).into_bytes();
-    for httparse::Header { name, value } in fields {
-        let lower = name.to_ascii_lowercase();
-        if HOP_BY_HOP.contains(&lower.as_str()) || nominated.contains(&lower) {
-            continue;
-        }
-        for part in [name.as_bytes(), b": ", value, b"\r\n"] {
-            head.extend_from_slice(part);
-        }
-    }
-    // RFC 9110 s7.6.3: a proxy says that it was there.
-    head.extend_from_slice(format!("Via: 1.{minor} headend\r\nConnection: close\r\n\r\n").as_bytes());
-    Ok(head)
-}
-
-fn credentials(fields: &[httparse::Header<'_>]) -> Result<Option<Credentials>, Refusal> {
+pub(crate) fn credentials(fields: &[httparse::Header<'_>]) -> Result<Option<Credentials>, Refusal> {
     let mut values = field(fields, "proxy-authorization");
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -313,7 +377,7 @@ fn credentials(fields: &[httparse::Header<'_>]) -> Result<Option<Credentials>, R
     Ok(Some(Credentials { user: decoded[..colon].to_vec(), password: decoded[colon + 1..].to_vec() }))
 }
 
-fn field<'a>(fields: &'a [httparse::Header<'a>], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+pub(crate) fn field<'a>(fields: &'a [httparse::Header<'a>], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
     fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
 }
 
@@ -323,17 +387,22 @@ impl Refusal {
         Refusal { status, why: why.into() }
     }
 
-    fn bad(why: impl Into<String>) -> Refusal {
+    pub(crate) fn bad(why: impl Into<String>) -> Refusal {
         Refusal::new(Status::BadRequest, why)
+    }
+
+    /// The line for a person.
+    pub(crate) fn body(&self) -> String {
+        format!("headend: {}\n", self.why)
     }
 
     /// The whole answer, after which the connection is closed.
     pub fn answer(&self) -> Vec<u8> {
         let (code, phrase) = self.status.words();
-        let body = format!("headend: {}\n", self.why);
+        let body = self.body();
         let challenge = match self.status {
-            Status::AuthenticationRequired => "Proxy-Authenticate: Basic realm=\"headend\", charset=\"UTF-8\"\r\n",
-            _ => "",
+            Status::AuthenticationRequired => format!("Proxy-Authenticate: {CHALLENGE}\r\n"),
+            _ => String::new(),
         };
         format!(
             "HTTP/1.1 {code} {phrase}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n{challenge}\
@@ -345,7 +414,8 @@ impl Refusal {
 }
 
 impl Status {
-    fn words(self) -> (u16, &'static str) {
+    /// The code, and its phrase.
+    pub(crate) fn words(self) -> (u16, &'static str) {
         match self {
             Status::BadRequest => (400, "Bad Request"),
             Status::Forbidden => (403, "Forbidden"),
@@ -357,6 +427,7 @@ impl Status {
             Status::Unavailable => (503, "Service Unavailable"),
             Status::GatewayTimeout => (504, "Gateway Timeout"),
             Status::VersionNotSupported => (505, "HTTP Version Not Supported"),
+            Status::LoopDetected => (508, "Loop Detected"),
         }
     }
 }

@@ -16,12 +16,19 @@ fn refusal(text: &str) -> Refusal {
     }
 }
 
+fn fetch(text: &str) -> Fetch {
+    match request(text).wants {
+        Wants::Fetch(fetch) => fetch,
+        other => panic!("{text:?} asks for a URL, not {other:?}"),
+    }
+}
+
 #[test]
 fn a_connect_names_its_destination_and_leaves_what_follows() {
     let text = "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n";
     let read = request(&format!("{text}\x16\x03\x01"));
-    assert_eq!((read.consumed, read.destination.to_string()), (text.len(), "example.org:443".to_owned()));
-    assert_eq!((read.head.len(), read.body), (0, Body::Tunnel));
+    assert_eq!(read.consumed, text.len());
+    assert_eq!(read.wants, Wants::Tunnel(Destination::read(b"example.org:443").unwrap()));
 }
 
 #[test]
@@ -38,33 +45,75 @@ fn an_absolute_target_goes_on_in_origin_form_without_hop_fields() {
         "GET http://example.org:8080/a?b=c HTTP/1.1\r\nHost: other.example\r\nAccept: */*\r\nX-Hop: 1\r\n\
          Proxy-Authorization: Basic dXNlcjpwYTpzcw==\r\nConnection: keep-alive, X-Hop\r\nTE: trailers\r\n\r\n",
     );
-    assert_eq!(read.destination.to_string(), "example.org:8080");
-    let expected = "GET /a?b=c HTTP/1.1\r\nHost: example.org:8080\r\nAccept: */*\r\nVia: 1.1 headend\r\n\
-                    Connection: close\r\n\r\n";
-    assert_eq!(String::from_utf8(read.head).unwrap(), expected);
     assert_eq!(read.credentials, Some(Credentials { user: b"user".to_vec(), password: b"pa:ss".to_vec() }));
-    assert_eq!(read.body, Body::Length(0));
+    let Wants::Fetch(fetch) = read.wants else { panic!("no tunnel") };
+    assert_eq!((fetch.destination.to_string(), &*fetch.host), ("example.org:8080".to_owned(), "example.org:8080"));
+    assert_eq!((&*fetch.target, fetch.body), ("/a?b=c", Body::Length(0)));
+    for name in ["connection", "keep-alive", "x-hop", "te", "proxy-authorization"] {
+        assert!(fetch.dropped.iter().any(|dropped| dropped == name), "{name} goes no further");
+    }
+    assert!(!fetch.dropped.iter().any(|dropped| dropped == "accept"));
 }
 
 #[test]
 fn an_empty_path_is_the_root_and_the_port_80_unless_told() {
-    for (target, line) in [
-        ("GET http://[2001:db8::1] HTTP/1.0", "GET / HTTP/1.0"),
-        ("GET HTTP://example.org?q HTTP/1.0", "GET /?q HTTP/1.0"),
-        ("OPTIONS http://example.org HTTP/1.0", "OPTIONS * HTTP/1.0"),
+    for (target, expected) in [
+        ("GET http://[2001:db8::1] HTTP/1.0", "/"),
+        ("GET HTTP://example.org?q HTTP/1.0", "/?q"),
+        ("OPTIONS http://example.org HTTP/1.0", "*"),
     ] {
-        let read = request(&format!("{target}\r\n\r\n"));
-        assert_eq!(read.destination.port, 80);
-        assert!(String::from_utf8(read.head).unwrap().starts_with(line), "{target}");
+        let read = fetch(&format!("{target}\r\n\r\n"));
+        assert_eq!((read.destination.port, &*read.target), (80, expected), "{target}");
     }
 }
 
 #[test]
+fn a_request_has_one_host_or_in_http_1_0_none() {
+    let with = |version: u8, fields: &str| format!("GET http://a.example/ HTTP/1.{version}\r\n{fields}\r\n");
+    fetch(&with(0, ""));
+    fetch(&with(1, "Host: a.example\r\n"));
+    fetch(&with(1, "Host:\r\n"));
+    for (version, fields) in [
+        (1, ""),
+        (1, "Host: a.example\r\nHost: a.example\r\n"),
+        (0, "Host: a\r\nHost: b\r\n"),
+        (1, "Host: a b\r\n"),
+        (1, "Host: a/b\r\n"),
+    ] {
+        assert_eq!(refusal(&with(version, fields)).status, Status::BadRequest, "{fields:?}");
+    }
+    refusal("CONNECT a:1 HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n");
+}
+
+#[test]
+fn an_upgrade_goes_on_if_connection_names_it_and_it_is_not_http_2() {
+    let with = |fields: &str| fetch(&format!("GET http://a/ HTTP/1.1\r\nHost: a\r\n{fields}\r\n")).upgrade;
+    assert_eq!(with("Connection: Upgrade\r\nUpgrade: websocket\r\n").as_deref(), Some("websocket"));
+    assert_eq!(with("Upgrade: websocket\r\n"), None);
+    assert_eq!(with("Connection: upgrade, http2-settings\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\n"), None);
+    assert_eq!(with("Connection: upgrade\r\nUpgrade: websocket\r\nUpgrade: x\r\n"), None);
+}
+
+#[test]
+fn max_forwards_is_read_of_trace_and_options_alone() {
+    let with = |method: &str, value: &str| {
+        let text = format!("{method} http://a/ HTTP/1.1\r\nHost: a\r\nMax-Forwards: {value}\r\n\r\n");
+        Head::read(text.as_bytes(), MAX)
+    };
+    for (method, expected) in [("TRACE", Some(7)), ("OPTIONS", Some(7)), ("GET", None)] {
+        let Head::Request(Request { wants: Wants::Fetch(fetch), .. }) = with(method, "7") else { panic!("a request") };
+        assert_eq!(fetch.forwards, expected, "{method}");
+    }
+    assert!(matches!(with("TRACE", "-1"), Head::Refused(_)));
+    assert!(matches!(with("TRACE", "many"), Head::Refused(_)));
+}
+
+#[test]
 fn a_body_s_end_is_told_in_one_way_or_the_request_refused() {
-    let with = |fields: &str| format!("POST http://a.example/ HTTP/1.1\r\n{fields}\r\n");
-    assert_eq!(request(&with("Content-Length: 7\r\n")).body, Body::Length(7));
-    assert_eq!(request(&with("Content-Length: 7\r\nContent-Length: 7\r\n")).body, Body::Length(7));
-    assert_eq!(request(&with("Transfer-Encoding: Chunked\r\n")).body, Body::Chunked);
+    let with = |fields: &str| format!("POST http://a.example/ HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+    assert_eq!(fetch(&with("Content-Length: 7\r\n")).body, Body::Length(7));
+    assert_eq!(fetch(&with("Content-Length: 7\r\nContent-Length: 7\r\n")).body, Body::Length(7));
+    assert_eq!(fetch(&with("Transfer-Encoding: Chunked\r\n")).body, Body::Chunked);
     for fields in [
         "Content-Length: 7\r\nTransfer-Encoding: chunked\r\n",
         "Content-Length: 7\r\nContent-Length: 8\r\n",
