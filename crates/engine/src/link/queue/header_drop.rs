@@ -1,7 +1,7 @@
 //! The router queue of TCP decoupling (thesis s2.2.7): one FIFO, from which header packets are dropped early and users'
 //! packets only when it is really full.
 
-use super::red::{Law, Thresholds};
+use super::red::{Law, Thresholds, WEIGHT_BITS, weight_bits};
 use super::{Fifo, Queue, Site};
 use crate::packet::{Class, Packet};
 use crate::part::{Absent, Description, Field, Kind, Mistake, Part, Values, names};
@@ -18,6 +18,8 @@ pub struct Parameters {
     pub bytes_max: Bytes,
     /// True if a packet of no circuit counts as a header.
     pub unmarked_is_header: bool,
+    /// The average of waiting headers follows their number with the weight 2^-`weight_bits`.
+    pub weight_bits: u32,
 }
 
 impl Part for Parameters {
@@ -38,14 +40,21 @@ impl Part for Parameters {
                 doc: "Header packets that may wait, HP_Th; from half as many on some are dropped.",
             },
             UNMARKED,
+            Field {
+                doc: "The average of waiting headers follows their number with the weight 2^-`weight_bits` at each header \
+                      that comes.",
+                ..WEIGHT_BITS
+            },
         ],
     };
 
     fn read(values: &Values) -> Result<Parameters, Mistake> {
+        let headers = values.count("headers");
         Ok(Parameters {
-            headers: values.count("headers"),
+            headers,
             bytes_max: bytes_max(values)?,
             unmarked_is_header: unmarked_is_header(values),
+            weight_bits: weight_bits(values, headers.ilog2()),
         })
     }
 }
@@ -54,7 +63,8 @@ impl Parameters {
     /// An empty queue.
     pub fn build(&self, site: Site<'_>) -> Box<dyn Queue> {
         let early = Early::Headers(self.headers);
-        Box::new(HeaderDrop::new(early, self.bytes_max, self.unmarked_is_header, header_departure(&site), site.rng))
+        let departure = header_departure(&site);
+        Box::new(HeaderDrop::new(early, self.bytes_max, self.unmarked_is_header, self.weight_bits, departure, site.rng))
     }
 }
 
@@ -101,12 +111,13 @@ pub enum Early {
     Occupancy(Bytes),
 }
 
-/// The thesis says "a simple RED-like scheme" and no more. So the average is RED's own, with the weight 2^-9 (Floyd and Jacobson
-/// 1993, s6), and the chance rises to what Floyd later recommended, 1 in 10.
+/// The thesis says "a simple RED-like scheme" and no more. The chance rises to what Floyd recommended for RED, 1 in 10.
 ///
-/// By the count itself, without the average, a circuit whose VMSS is one packet would lose a quarter more headers than one
-/// whose VMSS is two: its bursts bring headers in quicker succession.
-const WEIGHT_BITS: u32 = 9;
+/// RED's weight of 2^-9 is too slow. The average moves at headers only, and 512 of them take ten round trips to come, while they
+/// are to be dropped "early enough so that their control TCP senders can reduce their rates" (s2.2.7). The count itself is too
+/// quick: a circuit whose VMSS is one packet brings headers in closer succession than one whose VMSS is two, and gets less than
+/// its share. So the average follows over as many headers as may wait, HP_Th, rounded down to a power of two. That many come
+/// in a round trip with a full queue. `python -m headend.papers run decoupling.weights` shows what each weight does.
 const MAX_CHANCE: Chance = Chance::from_raw(u64::MAX / 10);
 
 /// First in, first out; header packets are dropped first.
@@ -130,14 +141,21 @@ impl HeaderDrop {
     ///
     /// # Panics
     /// If the threshold is below two: there is no half.
-    pub fn new(early: Early, bytes_max: Bytes, unmarked_is_header: bool, departure: Duration, rng: Rng) -> HeaderDrop {
+    pub fn new(
+        early: Early,
+        bytes_max: Bytes,
+        unmarked_is_header: bool,
+        weight_bits: u32,
+        departure: Duration,
+        rng: Rng,
+    ) -> HeaderDrop {
         // For the occupancy the whole buffer is the slope's end: at half of it, as s2.3.1 suggests, drops begin.
         let (min, max) = match early {
             Early::Headers(threshold) => (threshold / 2, threshold),
             Early::Occupancy(threshold) => (threshold.get(), bytes_max.get()),
         };
         assert!(0 < min && min < max, "header packets are dropped by chance before all are: {early:?}, {bytes_max}");
-        let thresholds = Thresholds { min, max, max_chance: MAX_CHANCE, weight_bits: WEIGHT_BITS, departure };
+        let thresholds = Thresholds { min, max, max_chance: MAX_CHANCE, weight_bits, departure };
         HeaderDrop {
             waiting: Fifo::default(),
             bytes_max,
@@ -211,8 +229,12 @@ mod tests {
     }
 
     fn queue(early: Early, unmarked_is_header: bool) -> HeaderDrop {
+        weighted(early, unmarked_is_header, 9)
+    }
+
+    fn weighted(early: Early, unmarked_is_header: bool, weight_bits: u32) -> HeaderDrop {
         let departure = Duration::from_millis(1);
-        HeaderDrop::new(early, Bytes::new(100_000), unmarked_is_header, departure, Rng::named(1, "router"))
+        HeaderDrop::new(early, Bytes::new(100_000), unmarked_is_header, weight_bits, departure, Rng::named(1, "router"))
     }
 
     fn taken(queue: &mut HeaderDrop, packet: &Packet, count: usize) -> usize {
@@ -302,6 +324,24 @@ mod tests {
         let plain = marked(Class::Unmarked, 1_500);
         assert_eq!(taken(&mut queue(Early::Headers(8), false), &plain, 1_000), 66);
         assert_eq!(taken(&mut queue(Early::Headers(8), true), &plain, 1_000), 8);
+    }
+
+    #[test]
+    fn an_average_of_fewer_headers_follows_sooner() {
+        let header = marked(Class::Header, 52);
+        // Headers that pass before the first is dropped, where no more than 48 of 64 ever wait.
+        let passed = |weight_bits| {
+            let mut queue = weighted(Early::Headers(64), false, weight_bits);
+            let passes = |queue: &mut HeaderDrop| {
+                let passes = queue.enqueue(Time::ZERO, &header, Bytes::ZERO).is_none();
+                if queue.headers > 48 {
+                    queue.dequeue(Time::ZERO);
+                }
+                passes
+            };
+            (0..10_000).take_while(|_| passes(&mut queue)).count()
+        };
+        assert!(passed(6) * 4 < passed(9), "{} and {} headers", passed(6), passed(9));
     }
 
     #[test]

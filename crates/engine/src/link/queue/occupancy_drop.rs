@@ -2,6 +2,7 @@
 //! packets are dropped by all bytes that wait.
 
 use super::header_drop::{Early, HeaderDrop, UNMARKED, bytes_max, header_departure, unmarked_is_header};
+use super::red::{WEIGHT_BITS, weight_bits};
 use super::{Queue, Site};
 use crate::part::{Absent, Description, Field, Kind, Mistake, Part, SIZE_BYTES_MAX, Values};
 use crate::units::Bytes;
@@ -15,6 +16,8 @@ pub struct Parameters {
     pub bytes_max: Bytes,
     /// True if a packet of no circuit counts as a header.
     pub unmarked_is_header: bool,
+    /// What decides follows the waiting bytes with the weight 2^-`weight_bits`; 0 is those bytes themselves.
+    pub weight_bits: u32,
 }
 
 impl Part for Parameters {
@@ -36,6 +39,11 @@ impl Part for Parameters {
                       is full.",
             },
             UNMARKED,
+            Field {
+                doc: "What decides follows the waiting bytes with the weight 2^-`weight_bits` at each header that comes; 0 \
+                      is those bytes themselves, which is what the thesis goes by.",
+                ..WEIGHT_BITS
+            },
         ],
     };
 
@@ -45,7 +53,12 @@ impl Part for Parameters {
             let text = format!("a buffer in bytes, more than the threshold of {threshold}, is what all are dropped at");
             return Err(Mistake { field: "buffer", text });
         }
-        Ok(Parameters { threshold, bytes_max, unmarked_is_header: unmarked_is_header(values) })
+        Ok(Parameters {
+            threshold,
+            bytes_max,
+            unmarked_is_header: unmarked_is_header(values),
+            weight_bits: weight_bits(values, 0),
+        })
     }
 }
 
@@ -53,6 +66,7 @@ impl Parameters {
     /// An empty queue.
     pub fn build(&self, site: Site<'_>) -> Box<dyn Queue> {
         let early = Early::Occupancy(self.threshold);
-        Box::new(HeaderDrop::new(early, self.bytes_max, self.unmarked_is_header, header_departure(&site), site.rng))
+        let departure = header_departure(&site);
+        Box::new(HeaderDrop::new(early, self.bytes_max, self.unmarked_is_header, self.weight_bits, departure, site.rng))
     }
 }

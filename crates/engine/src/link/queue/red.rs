@@ -61,10 +61,8 @@ impl Part for Parameters {
                 doc: "Chance of a drop just below `max`.",
             },
             Field {
-                name: "weight_bits",
-                kind: Kind::Count { min: 0, max: 16 },
-                absent: Absent::Is("9"),
                 doc: "The average follows the queue with the weight 2^-`weight_bits` at each packet that has to wait.",
+                ..WEIGHT_BITS
             },
             Field {
                 name: "departure",
@@ -97,7 +95,7 @@ impl Part for Parameters {
             min: min * each,
             max: max * each,
             max_chance: values.chance("max_chance"),
-            weight_bits: u32::try_from(values.count("weight_bits")).expect("the field's range fits 32 bits"),
+            weight_bits: weight_bits(values, PAPERS_WEIGHT_BITS),
             departure: values.span("departure"),
         };
         Ok(Parameters { counts, thresholds, packets_max })
@@ -109,6 +107,22 @@ impl Parameters {
     pub fn build(&self, site: Site<'_>) -> Box<dyn Queue> {
         Box::new(Red::new(self.thresholds, self.counts, self.packets_max, site.rng))
     }
+}
+
+/// Floyd and Jacobson's weight of a new length in the average, 0.002 (s6 of the paper), as a power of two.
+const PAPERS_WEIGHT_BITS: u32 = 9;
+
+/// The field that says how fast an average follows, without what it means for its queue.
+pub(super) const WEIGHT_BITS: Field = Field {
+    name: "weight_bits",
+    kind: Kind::Count { min: 0, max: 16 },
+    absent: Absent::Follows("`red`: 9; `header-drop`: the logarithm of `headers`; `occupancy-drop`: 0"),
+    doc: "",
+};
+
+/// The field of this name, or what holds for the queue without it.
+pub(super) fn weight_bits(values: &Values, absent: u32) -> u32 {
+    values.given(WEIGHT_BITS.name).map_or(absent, |_| values.small(WEIGHT_BITS.name))
 }
 
 /// Fixed point of the average: 2^-16 of a packet or byte.
