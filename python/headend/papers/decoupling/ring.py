@@ -131,8 +131,8 @@ TT3A = ProtectionTable(
 
 
 def _dropped(result: Result) -> str:
-    """What a site's packets met on their way at r2, where both flows come together."""
-    link = result.links.where(link="r2r1", direction="r2->r1")
+    """What a site's packets met on their way at r3, where both flows come together."""
+    link = result.links.where(link="r3r4", direction="r3->r4")
     return f"{100 * link['dropped'].sum() / link['arrived'].sum():.1f}%"
 
 
