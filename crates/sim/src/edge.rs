@@ -82,6 +82,8 @@ struct Mouth {
     joint: Joint,
     /// Bytes that left here, control packets included.
     sent: Bytes,
+    /// The end that was charged last for an acknowledgement of this one.
+    charged: usize,
 }
 
 /// Knowledge that both ends of a circuit share, which on a wire is in the packets.
@@ -173,7 +175,8 @@ impl Edge {
         self.ports.extend((0..controls).map(|control| (self.mouths.len(), control)));
         let out = self.routes[usize::from(peer.node)].expect("the world joins only routers that reach each other");
         let (wake, sent) = (Some(Time::ZERO), Bytes::ZERO);
-        self.mouths.push(Mouth { end, peer, first_port, out, personality, wake, joint, sent });
+        let charged = self.mouths.len();
+        self.mouths.push(Mouth { end, peer, first_port, out, personality, wake, joint, sent, charged });
     }
 
     /// The end of the circuit whose first TCP is at this address, the bytes that left there, and what both ends know.
@@ -245,16 +248,24 @@ impl Edge {
         }
     }
 
-    /// Charges a packet that the receiving end `which` sent to the circuit back, if there is one.
+    /// Charges a packet that the receiving end `which` sent to the circuits back, to each in turn, if there are any
+    /// (s2.3.2 of the thesis).
     fn charge(&mut self, which: usize, len: Bytes) {
-        let peer = self.mouths[which].peer.node;
-        let back = self.mouths.iter_mut().filter(|mouth| mouth.peer.node == peer);
-        for mouth in back {
-            if let End::Sends(sender, _) = &mut mouth.end {
-                sender.charge(len);
-                mouth.wake = Some(Time::ZERO);
-                return;
+        let (peer, last) = (self.mouths[which].peer.node, self.mouths[which].charged);
+        let count = self.mouths.len();
+        for next in (last + 1..=last + count).map(|next| next % count) {
+            let mouth = &mut self.mouths[next];
+            if mouth.peer.node != peer {
+                continue;
             }
+            match &mut mouth.end {
+                End::Sends(sender, _) => sender.charge(len),
+                End::Numbers(circuit, _) => circuit.charge(len),
+                End::Receives(_) | End::Acknowledges(_) | End::Packs(..) | End::Unpacks(_) => continue,
+            }
+            mouth.wake = Some(Time::ZERO);
+            self.mouths[which].charged = next;
+            return;
         }
     }
 

@@ -34,7 +34,8 @@ pub struct Counters {
 ///
 /// Each control TCP spends up to a VMSS of data for each segment that it may send, and then sends the segment's header:
 /// data trigger headers, and never the other way round. A packet is sent whole, so the last one may take more than is left;
-/// that is then missing next time. A header that was lost is sent again like any other, with new data before it.
+/// that is then missing next time. One that is longer than a VMSS waits until the window has room for all of it. A header that
+/// was lost is sent again like any other, with new data before it.
 #[derive(Debug)]
 pub struct Sender {
     tunnel: Tunnel,
@@ -42,6 +43,8 @@ pub struct Sender {
     /// The control TCP whose turn it is: the one that has begun a VMSS ends it.
     turn: usize,
     vmss: Bytes,
+    /// The longest user's packet that ever came.
+    longest: Bytes,
     guaranteed: Option<Bucket>,
     /// Packets wait in somebody's queue before the tunnel queue.
     backlogged: bool,
@@ -92,6 +95,7 @@ impl Sender {
             controls: connections.into_iter().map(control).collect(),
             turn: 0,
             vmss,
+            longest: Bytes::ZERO,
             guaranteed: guaranteed.map(Bucket::new),
             backlogged: false,
             charged: 0,
@@ -119,6 +123,7 @@ impl Sender {
         {
             bucket.resume(now);
         }
+        self.longest = self.longest.max(packet.len());
         self.tunnel.push(now, class, packet)
     }
 
@@ -129,11 +134,13 @@ impl Sender {
 
     /// Puts another packet in the place of one that still waits; see [`Tunnel::replace`].
     pub fn replace(&mut self, ticket: Ticket, packet: Packet) -> Result<Packet, Packet> {
+        self.longest = self.longest.max(packet.len());
         self.tunnel.replace(ticket, packet)
     }
 
     /// Puts a packet right behind one that still waits; see [`Tunnel::insert_after`].
     pub fn insert_after(&mut self, ticket: Ticket, packet: Packet) -> Option<Ticket> {
+        self.longest = self.longest.max(packet.len());
         self.tunnel.insert_after(ticket, packet)
     }
 
@@ -241,7 +248,7 @@ impl Sender {
     fn poll_controlled(&mut self, now: Time) -> Option<Output> {
         for _ in 0..self.controls.len() {
             let owes = self.controls[self.turn].unpaid >= self.vmss;
-            if (owes || !self.tunnel.is_empty()) && self.may_send(now) {
+            if (owes || !self.tunnel.is_empty()) && self.may_send(now) && (owes || self.has_credit()) {
                 let which = self.turn;
                 if owes {
                     self.controls[which].permitted = false;
@@ -285,6 +292,21 @@ impl Sender {
             control.permitted = control.connection.wants_to_send(now);
             control.permitted
         })
+    }
+
+    /// True if the control TCP whose turn it is, which may send, has credit for all of the packet that leaves next. Where
+    /// packets are longer than a VMSS it "waits for more credits" (s2.2.5.2): each VMSS of them needs a header, and a router's
+    /// buffer is measured for no more data than headers may follow (s2.2.7.2).
+    fn has_credit(&mut self) -> bool {
+        if self.longest <= self.vmss {
+            return true;
+        }
+        let Some(len) = self.tunnel.first().map(Packet::len).filter(|len| *len > self.vmss) else { return true };
+        let control = &mut self.controls[self.turn];
+        let has = control.connection.credit().is_none_or(|credit| control.unpaid + len <= credit);
+        // It is asked again, so that its timers run meanwhile.
+        control.permitted = has;
+        has
     }
 
     /// True if a packet that is pushed now may leave, for callers that choose the packet only then. To be asked after

@@ -245,6 +245,25 @@ fn the_guaranteed_rate_holds_without_headers_however_many_are_lost() {
 }
 
 #[test]
+fn a_packet_longer_than_a_vmss_waits_for_as_much_of_the_window() {
+    let base = Personality { initial_window_segments: Some(4), ..Personality::sack() };
+    let mut path = Path::new(1, 500, None, Capacity::Packets(10), &base);
+    // Of a window of 2000 bytes, 1000 are left when the second comes: it waits for acknowledgements, 10 ms.
+    path.run(&[(at_ms(100), packet(0, 1_000)), (at_ms(100), packet(1, 1_500))], at_ms(1_000));
+    let times: Vec<Time> = path.sent.iter().map(|(time, _)| *time).collect();
+    assert_eq!(times, [at_ms(100), at_ms(110)]);
+    assert_eq!(path.headers.len(), 5);
+}
+
+#[test]
+fn a_packet_longer_than_the_window_leaves_while_nothing_is_under_way() {
+    let base = Personality { initial_window_segments: Some(1), ..Personality::sack() };
+    let mut path = Path::new(1, 500, None, Capacity::Packets(10), &base);
+    path.run(&[(at_ms(100), packet(0, 1_500))], at_ms(5_000));
+    assert_eq!((path.sent.len(), path.headers.len()), (1, 3));
+}
+
+#[test]
 fn acknowledgements_of_the_reverse_circuit_count_as_data() {
     let mut path = path(1_040, None);
     for _ in 0..20 {

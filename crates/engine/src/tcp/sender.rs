@@ -284,6 +284,14 @@ impl Sender {
         !self.has_nothing_to_send() && !self.is_blocked() && self.proposal(now).is_some()
     }
 
+    /// Bytes of new data that the windows leave room for, or `None` if what leaves next is sent again. To be asked when
+    /// [`is_ready`](Self::is_ready) says yes.
+    pub(crate) fn credit(&mut self) -> Option<u64> {
+        let want = self.recovery.next(&self.flight)?;
+        let is_new = want.start >= self.flight.max;
+        is_new.then(|| want.limit.min(self.flight.edge).saturating_sub(want.start))
+    }
+
     /// The piece that timers and windows allow to be sent now.
     #[inline(always)]
     fn proposal(&mut self, now: Time) -> Option<Piece> {

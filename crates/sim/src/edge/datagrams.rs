@@ -68,7 +68,11 @@ impl Edge {
         };
         self.next_id += 1;
         mouth.sent += datagram.len();
-        self.ready.push_back((mouth.out, datagram));
+        let (out, acknowledges) = (mouth.out, matches!(mouth.end, End::Acknowledges(_)));
+        if acknowledges {
+            self.charge(which, datagram.len());
+        }
+        self.ready.push_back((out, datagram));
     }
 
     /// A datagram came for an end with in-band control. One that comes twice is passed on once.

@@ -28,13 +28,17 @@ pub struct Circuit {
     /// Bytes of users' packets that left in numbered datagrams, and at the guaranteed rate.
     controlled: Bytes,
     uncontrolled: Bytes,
+    /// Bytes that left beside the tunnel queue, and which no datagram has been charged with.
+    owed: Bytes,
+    charged: Bytes,
 }
 
 impl Circuit {
     /// A circuit with this tunnel queue, and with the rate at which packets leave without permission.
     pub fn new(tunnel: Tunnel, sender: Sender, guaranteed: Option<Rate>) -> Circuit {
         let guaranteed = guaranteed.map(Bucket::new);
-        Circuit { tunnel, sender, guaranteed, controlled: Bytes::ZERO, uncontrolled: Bytes::ZERO }
+        let none = Bytes::ZERO;
+        Circuit { tunnel, sender, guaranteed, controlled: none, uncontrolled: none, owed: none, charged: none }
     }
 
     /// Offers a user's packet to class `class` of the tunnel queue; `None` if it was dropped.
@@ -62,6 +66,17 @@ impl Circuit {
         self.controlled
     }
 
+    /// Counts a packet that left beside the tunnel queue, an acknowledgement of the reverse circuit, as data (s2.3.2): the
+    /// next datagram takes as much more of a window. A circuit without data owes no more than a full datagram.
+    pub fn charge(&mut self, len: Bytes) {
+        self.owed = (self.owed + len).min(self.sender.unit());
+    }
+
+    /// Bytes that were charged to windows.
+    pub fn charged(&self) -> Bytes {
+        self.charged
+    }
+
     /// Bytes of users' packets that left at the guaranteed rate.
     pub fn guaranteed(&self) -> Bytes {
         self.uncontrolled
@@ -85,8 +100,10 @@ impl Circuit {
         };
         let number = if self.guaranteed.as_mut().is_some_and(|bucket| bucket.allows(now)) {
             None
-        } else if self.sender.permits(now, len) {
-            Some(self.sender.on_sent(now, len))
+        } else if self.sender.permits(now, len + self.owed) {
+            let number = self.sender.on_sent(now, len + self.owed);
+            self.charged += std::mem::take(&mut self.owed);
+            Some(number)
         } else {
             let tick = self.guaranteed.as_ref().map(Bucket::next_tick);
             let paced = earlier(self.sender.release(now), self.sender.deadline());

@@ -5,6 +5,7 @@ use crate::tcp::segment::{Flags, Options, Segment};
 use crate::tcp::sender::Piece;
 use crate::tcp::{seq, timestamp};
 use crate::time::{Time, earlier};
+use crate::units::Bytes;
 
 impl Connection {
     /// The time that a poll now would wait for, without the poll, for an end that only receives, as most do most of the
@@ -58,6 +59,14 @@ impl Connection {
             return false;
         }
         sender.is_ready(now)
+    }
+
+    /// Bytes of new data for which the windows have room, asked for when the connection
+    /// [wants to send](Connection::wants_to_send). `None` where room does not decide: what leaves next leaves again, or
+    /// nothing is under way, whose acknowledgement could make more.
+    pub fn credit(&mut self) -> Option<Bytes> {
+        let sender = self.sender.as_mut().filter(|sender| sender.in_flight() > 0)?;
+        sender.credit().map(Bytes::new)
     }
 
     /// The time at which [`wants_to_send`](Connection::wants_to_send) may say something else, if no segment arrives before.

@@ -132,6 +132,27 @@ fn acknowledgements_of_a_circuit_are_charged_to_the_one_back() {
 }
 
 #[test]
+fn acknowledgements_are_charged_to_all_circuits_back_in_turn() {
+    let back =
+        |name: &str, rest: &str| format!("[circuits.{name}]\nfrom = \"f\"\nto = \"b\"\nflows = [\"{name}\"]\n{rest}\n");
+    let flow = |name: &str, from: &str, to: &str| {
+        format!("[flows.{name}]\nkind = \"datagrams\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"8kbit/s\"\n")
+    };
+    let signals = ["", "", "loss_signal = \"in-band\""];
+    let names = ["first", "second", "third"];
+    let circuits: String = names.iter().zip(signals).map(|(name, rest)| back(name, rest)).collect();
+    let flows: String = names.iter().map(|name| flow(name, "g", "a")).collect();
+    let outcome = run_with(&format!("{TRUNKS}{circuits}{flows}"), &[]);
+    let [first, second, third] = names.map(|name| circuit(&outcome, name));
+    assert!(first.headers > 10 && first.headers.abs_diff(second.headers) <= 2, "{first:?} {second:?}");
+    // A third of what is charged to each of the others: each acknowledgement takes 52 bytes.
+    let charged = |row: &CircuitRow| row.headers * 1_500 - row.controlled_bytes;
+    assert!(third.headers == 0 && third.controlled_bytes > 0, "{third:?}");
+    let answered: u64 = ["trunk1"].map(|name| circuit(&outcome, name).answered_bytes).iter().sum();
+    assert!(charged(first).abs_diff(answered / 3) < answered / 20, "{} of {answered}", charged(first));
+}
+
+#[test]
 fn the_same_seed_yields_the_same_run_with_circuits_too() {
     assert_eq!(run_with(TRUNKS, &[]), run_with(TRUNKS, &[]));
     assert_ne!(run_with(TRUNKS, &[]), run_with(TRUNKS, &[("seed", "7")]));
