@@ -5,9 +5,9 @@
 //! a segment of the data TCP leaves, new or again: each is charged as data, and after each VMSS of them a header goes. Only a
 //! lost header slows the circuit down, and a header is small.
 //!
-//! The thesis puts a tunnel queue between the two. Here the data TCP is asked for a segment when the circuit may send it, not
-//! before: so what leaves is what is most wanted then, carries the latest acknowledgement, and is timed from when it
-//! leaves.
+//! The thesis puts a tunnel queue between the two (figure 21), into which the data TCP sends as fast as it can. Here that queue
+//! may be empty: then the data TCP is asked for a segment when the circuit may send it, not before. So what leaves is what is
+//! most wanted then, carries the latest acknowledgement, and is timed from when it leaves.
 //!
 //! ```text
 //! Socket::open(Opening, tcp, ours, theirs, ..)     with a circuit for each direction in which bytes are to go
@@ -63,6 +63,9 @@ pub struct Circuit {
     pub vmss: Bytes,
     /// The number of copies that follow each header, for which the control TCPs must have timestamps.
     pub copies: u32,
+    /// Segments of the data TCP that may wait for the circuit: it sends as long as that queue is not full (s4.4). With 0 it is
+    /// asked for a segment when that may leave.
+    pub queue: u32,
 }
 
 /// The way in which the connections of an end begin.
@@ -100,9 +103,9 @@ impl Circuit {
         (0..self.controls).map(|_| opening.connection(&personality, isn(), clock_phase)).collect()
     }
 
-    /// The circuit's beginning. What the data TCP is asked for leaves at once, so that little ever waits in its tunnel queue.
+    /// The circuit's beginning. Where the data TCP is asked for what may leave, little ever waits in its tunnel queue.
     pub fn sender(&self, connections: Vec<Connection>) -> Sender {
-        let tunnel = Tunnel::drop_tail(Capacity::Packets(2));
+        let tunnel = Tunnel::drop_tail(Capacity::Packets(u64::from(self.queue).max(2)));
         Sender::new(tunnel, connections, self.vmss, None).with_copies(self.copies, &self.tcp)
     }
 
@@ -141,6 +144,8 @@ pub struct Gate {
     receives: Option<Receiver>,
     /// Options of the data TCP, for the lengths of its packets.
     data: Personality,
+    /// Segments that may wait in the circuit's tunnel queue; 0: the data TCP is asked when one may leave.
+    queue: u64,
     /// The time since which data wait for a circuit that the other end has not opened.
     unopened_since: Option<Time>,
 }
@@ -152,7 +157,12 @@ impl Gate {
     /// If there is no circuit at all.
     pub fn new(data: &Personality, sends: Option<Sender>, receives: Option<Receiver>) -> Gate {
         assert!(sends.is_some() || receives.is_some(), "a socket sends or receives");
-        Gate { sends, receives, data: data.clone(), unopened_since: None }
+        Gate { sends, receives, data: data.clone(), queue: 0, unopened_since: None }
+    }
+
+    /// Lets so many segments wait in the circuit's tunnel queue, as many as [`Circuit::queue`] says.
+    pub fn with_queue(self, queue: u32) -> Gate {
+        Gate { queue: queue.into(), ..self }
     }
 
     /// The beginning of the circuit that carries what this end sends, if it does.
@@ -203,9 +213,12 @@ impl Gate {
                     super::Output::Wait(time) => wake = earlier(wake, time),
                 }
                 data.set_patience(sends.window().get() / full_len(&self.data, data));
-                let waits = !sends.tunnel().is_empty();
-                held = waits || data.wants_to_send(now) && !sends.permits(now);
-                if held && !waits {
+                let queued = sends.tunnel().occupancy().0;
+                held = match self.queue {
+                    0 => queued > 0 || data.wants_to_send(now) && !sends.permits(now),
+                    room => queued >= room,
+                };
+                if held && (queued == 0 || self.queue > 0) {
                     wake = earlier(wake, sends.permit_deadline());
                     let last_hope = hope(sends, now, &mut self.unopened_since);
                     if last_hope.is_some_and(|until| until <= now) {
@@ -281,7 +294,8 @@ impl Socket {
         let data = opening.connection(&personality, isn(), clock_phase);
         let sends = ours.map(|circuit| circuit.sender(circuit.connections(opening, isn, clock_phase)));
         let receives = theirs.map(|circuit| circuit.receiver(circuit.connections(opening, isn, clock_phase)));
-        Socket { data, gate: Gate::new(&personality, sends, receives), written: Bytes::ZERO }
+        let gate = Gate::new(&personality, sends, receives).with_queue(ours.map_or(0, |circuit| circuit.queue));
+        Socket { data, gate, written: Bytes::ZERO }
     }
 
     /// Offers `len` bytes; returns how many were taken: none before the connection is established, none without a circuit

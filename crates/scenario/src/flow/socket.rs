@@ -19,6 +19,8 @@ pub struct Socket {
     pub vmss: Bytes,
     /// The number of copies that follow each header packet.
     pub copies: u32,
+    /// Segments that may wait for the circuit; 0: each is made when it may leave.
+    pub queue: u32,
     /// The control TCPs.
     pub tcp: Tcp,
 }
@@ -42,6 +44,13 @@ const SOCKET_FIELDS: &[Field] = &[
         "Bytes of data packets for each header packet.",
     ),
     COPIES,
+    field(
+        "queue",
+        fields::Kind::Count { min: 0, max: 1_000_000 },
+        Is("0"),
+        "How many segments may wait for the circuit in its tunnel queue (figure 21 of the thesis), into which the host's TCP \
+         sends as fast as it can. With 0 each segment is made when it may leave.",
+    ),
     field("personality", fields::Kind::Personality, Is("linux"), "The control TCPs, by name."),
     field(
         "tcp",
@@ -66,6 +75,7 @@ pub(super) fn read(Table { section: flow, reader, .. }: &Table<'_, '_>) -> Optio
         controls: u32::try_from(section.setting("controls").count()).expect("the field's range fits 32 bits"),
         vmss: section.setting("vmss").size(),
         copies: copies_of_headers(&section, &tcp),
+        queue: u32::try_from(section.setting("queue").count()).expect("the field's range fits 32 bits"),
         tcp,
     })
 }

@@ -57,7 +57,7 @@ struct Net {
 fn circuit(controls: usize, vmss: u64) -> Circuit {
     let bsd = Personality::bsd_reno_1996();
     let tcp = Personality { timestamps: true, initial_ssthresh_segments: Some(20), ..bsd };
-    Circuit { tcp, controls, vmss: Bytes::new(vmss), copies: 0 }
+    Circuit { tcp, controls, vmss: Bytes::new(vmss), copies: 0, queue: 0 }
 }
 
 /// Options of a data TCP whose acknowledgements are not delayed for longer than its timer waits.

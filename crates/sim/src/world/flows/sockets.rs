@@ -25,6 +25,7 @@ pub(super) fn gates(
         controls: socket.controls as usize,
         vmss: socket.vmss,
         copies: socket.copies,
+        queue: socket.queue,
     };
     let personality = circuit.personality();
     let mut connections = |opening, phase| {
@@ -42,7 +43,7 @@ pub(super) fn gates(
         (sending, receiving) = pairs.unzip();
     }
     let gate = |ring, sends, receives, end: usize| {
-        let gate = Gate::new(data[end], sends, receives);
+        let gate = Gate::new(data[end], sends, receives).with_queue(socket.queue);
         Box::new(Gated { gate, ring, personality: personality.clone(), ports: [ports[end], ports[1 - end]] })
     };
     [
