@@ -132,11 +132,13 @@ pub enum TunnelDrops {
     Tail,
     /// Some packets, from this many waiting on.
     Early(u64),
-    /// Some packets from this many waiting on, and no flow twice in a row.
+    /// One packet of each flow when the circuit shrinks and this many wait, and no flow twice in a row.
     Fair {
-        /// The number of waiting packets from which on some are dropped.
+        /// The number of waiting packets from which on flows are told.
         threshold: u64,
         /// The longest round trip of users.
         user_rtt: Duration,
+        /// Packets of a flow that pass after one was dropped, in hundredths of those that it sends until it has recovered.
+        exempt_percent: u64,
     },
 }

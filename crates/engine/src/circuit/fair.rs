@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::link::queue::red::Law;
-use crate::link::queue::red::Thresholds;
 use crate::packet::{Endpoint, Packet};
-use crate::rng::Rng;
 use crate::time::{Duration, Time};
-use crate::units::{Bytes, Chance, Rate};
+use crate::units::{Bytes, Rate};
 
 /// The least K, whatever its formula says: as many later packets as fast retransmit needs to see a loss (RFC 5681: three
 /// duplicate ACKs), for "the threshold K should not be too small".
@@ -25,11 +22,11 @@ pub fn required_room(rtt_upper: Duration, trunk: Rate) -> Bytes {
     Bytes::new(u64::try_from(bits / 16).unwrap_or(u64::MAX))
 }
 
-/// K: packets of a flow that pass after one was dropped, half of those that it sends until it is as fast as it was:
-/// (3/8) w^2 / 2 with w = `window` / `flows`, the window of each user flow if the trunk's is shared evenly.
-pub fn exempt_packets(window: u64, flows: u64) -> u64 {
+/// K: packets of a flow that pass after one was dropped, so many hundredths of the U = (3/8) w^2 that it sends until it is as
+/// fast as it was, with w = `window` / `flows`, the window of each user flow if the trunk's is shared evenly.
+pub fn exempt_packets(window: u64, flows: u64, percent: u64) -> u64 {
     let flows = u128::from(flows.max(1));
-    let packets = 3 * u128::from(window) * u128::from(window) / (16 * flows * flows);
+    let packets = 3 * u128::from(window) * u128::from(window) * u128::from(percent) / (800 * flows * flows);
     u64::try_from(packets).unwrap_or(u64::MAX).max(EXEMPT_MIN)
 }
 
@@ -37,21 +34,32 @@ pub fn exempt_packets(window: u64, flows: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shrinking {
     pub(crate) now: Time,
-    /// The control TCP's window at that time, in packets of a VMSS.
+    /// The windows of the control TCPs before, in packets of a VMSS.
     pub(crate) window: u64,
+    /// The number of control TCPs, of which one halves its window.
+    pub(crate) controls: u64,
 }
 
-/// Drops early (P2), and no second packet of a flow before it has recovered from the first (P3).
+/// Drops a packet of each active flow for each time that the trunk halves its rate (P3), when more waits than usual (P2), and no
+/// second one of a flow before it has recovered from the first.
+///
+/// Section 3.6 supposes a single control TCP. Of n, each halves a share of the trunk's window, and all flows together are to
+/// lose the same share of theirs: so a loss of one of them tells one flow in n, those first that were told longest ago.
 #[derive(Debug)]
 pub struct Fair {
-    law: Law,
+    /// Packets that may wait while no flow is told (P2).
+    threshold: u64,
     /// A flow that has sent nothing for so long is not active.
     idle: Duration,
+    /// K in hundredths of U.
+    percent: u64,
     flows: BTreeMap<(Endpoint, Endpoint), Flow>,
     /// The number of flows from which on those to forget are looked for.
     flows_max: usize,
     /// K: packets of a flow that pass after one was dropped.
     exempt: u64,
+    /// Flows that are still to be told of losses so far, in parts of one: as many as there are control TCPs.
+    untold: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,37 +67,41 @@ struct Flow {
     seen: Time,
     /// Packets that pass before one may be dropped again.
     exempt: u64,
+    /// The flow is to be told that the trunk shrank.
+    is_due: bool,
+    told: Option<Time>,
 }
 
 impl Fair {
-    /// Drops by chance from `threshold` waiting packets on, more and more up to all at `most`; a flow is active until it has
-    /// sent nothing for `rtt_upper`, the longest round trip of users.
-    ///
-    /// # Panics
-    /// If `threshold` is not below `most`.
-    pub fn new(threshold: u64, most: u64, rtt_upper: Duration, rng: Rng) -> Fair {
-        assert!(threshold < most, "drops begin before the buffer is full: {threshold} of {most}");
-        let thresholds = Thresholds {
-            min: threshold,
-            max: most,
-            max_chance: Chance::ALWAYS,
-            weight_bits: 0,
-            departure: Duration::from_millis(1),
-        };
+    /// Drops a packet of a flow that is to be told once `threshold` packets wait; a flow is active until it has sent nothing
+    /// for `rtt_upper`, the longest round trip of users. K is `percent` hundredths of what a flow sends until it is as fast as
+    /// before; the thesis takes 50.
+    pub fn new(threshold: u64, rtt_upper: Duration, percent: u64) -> Fair {
         Fair {
-            law: Law::new(thresholds, rng),
+            threshold,
             idle: rtt_upper,
+            percent,
             flows: BTreeMap::new(),
             flows_max: FLOWS_MIN,
             exempt: EXEMPT_MIN,
+            untold: 0,
         }
     }
 
-    pub(crate) fn trunk_shrank(&mut self, Shrinking { now, window }: Shrinking) {
+    pub(crate) fn trunk_shrank(&mut self, Shrinking { now, window, controls }: Shrinking) {
         let idle = self.idle;
         self.forget(now);
-        let active = self.flows.values().filter(|flow| now.since(flow.seen) <= idle).count();
-        self.exempt = exempt_packets(window, active as u64);
+        let mut active: Vec<_> = self.flows.values_mut().filter(|flow| now.since(flow.seen) <= idle).collect();
+        self.exempt = exempt_packets(window, active.len() as u64, self.percent);
+        self.untold += active.len() as u64;
+        let tell = self.untold / controls;
+        self.untold %= controls;
+        // Those that were told longest ago come first, and keep their order among themselves.
+        active.retain(|flow| flow.exempt == 0 && !flow.is_due);
+        active.sort_by_key(|flow| flow.told);
+        for flow in active.into_iter().take(usize::try_from(tell).unwrap_or(usize::MAX)) {
+            flow.is_due = true;
+        }
     }
 
     /// Drops the records of flows that are gone, so that they never number more than twice those that are not.
@@ -107,15 +119,17 @@ impl Fair {
         if self.flows.len() >= self.flows_max {
             self.forget(now);
         }
-        let flow = self.flows.entry((packet.src, packet.dst)).or_insert(Flow { seen: now, exempt: 0 });
+        let unknown = Flow { seen: now, exempt: 0, is_due: false, told: None };
+        let flow = self.flows.entry((packet.src, packet.dst)).or_insert(unknown);
         flow.seen = now;
         if flow.exempt > 0 && has_room {
             flow.exempt -= 1;
             return true;
         }
-        let dropped = self.law.strikes(now, waiting) || !has_room;
+        let is_told = flow.is_due && waiting >= self.threshold;
+        let dropped = is_told || !has_room;
         if dropped {
-            flow.exempt = self.exempt;
+            *flow = Flow { seen: now, exempt: self.exempt, is_due: false, told: Some(now) };
         }
         !dropped
     }
@@ -137,7 +151,16 @@ mod tests {
     }
 
     fn fair() -> Fair {
-        Fair::new(10, 100, Duration::from_millis(200), Rng::named(1, "trunk"))
+        Fair::new(10, Duration::from_millis(200), 50)
+    }
+
+    fn shrank(now: Time, window: u64, controls: u64) -> Shrinking {
+        Shrinking { now, window, controls }
+    }
+
+    /// The flows of these of which a packet is dropped while 50 wait.
+    fn told(fair: &mut Fair, flows: std::ops::Range<u16>) -> Vec<u16> {
+        flows.filter(|&flow| !fair.admits(Time::ZERO, &packet(flow), 50, true)).collect()
     }
 
     #[test]
@@ -148,28 +171,51 @@ mod tests {
     #[test]
     fn k_is_half_of_what_a_flow_sends_until_it_is_as_fast_as_before() {
         // Ten flows in a window of 160: 16 packets each, and 3/8 16^2 / 2 = 48.
-        assert_eq!(exempt_packets(160, 10), 48);
-        assert_eq!(exempt_packets(2, 10), EXEMPT_MIN);
+        assert_eq!(exempt_packets(160, 10, 50), 48);
+        assert_eq!(exempt_packets(160, 10, 100), 96);
+        assert_eq!(exempt_packets(2, 10, 50), EXEMPT_MIN);
     }
 
     #[test]
-    fn below_the_threshold_nothing_is_dropped() {
+    fn nothing_is_dropped_that_has_room_while_the_trunk_does_not_shrink() {
         let mut fair = fair();
-        assert!((0..1_000).all(|_| fair.admits(Time::ZERO, &packet(1), 9, true)));
+        assert!((0..1_000).all(|_| fair.admits(Time::ZERO, &packet(1), 99, true)));
+        assert!(!fair.admits(Time::ZERO, &packet(1), 100, false));
+    }
+
+    #[test]
+    fn each_active_flow_is_told_once_when_the_trunk_shrinks_and_much_waits() {
+        let mut fair = fair();
+        assert_eq!(told(&mut fair, 0..4), []);
+        fair.trunk_shrank(shrank(Time::ZERO, 64, 1));
+        assert!((0..4).all(|flow| fair.admits(Time::ZERO, &packet(flow), 9, true)), "below the threshold");
+        assert_eq!(told(&mut fair, 0..5), [0, 1, 2, 3], "and not one that has come since");
+        assert_eq!(told(&mut fair, 0..5), []);
+    }
+
+    #[test]
+    fn of_several_control_tcps_each_tells_its_share_of_the_flows_in_turn() {
+        let mut fair = fair();
+        told(&mut fair, 0..6);
+        for expected in [&[0][..], &[1, 2], &[3], &[4, 5]] {
+            fair.trunk_shrank(shrank(Time::ZERO, 8, 4));
+            assert_eq!(told(&mut fair, 0..6), expected);
+        }
     }
 
     #[test]
     fn after_a_drop_a_flow_is_spared_for_k_packets_and_others_are_not() {
         let mut fair = fair();
-        for flow in 0..4 {
-            assert!(fair.admits(Time::ZERO, &packet(flow), 0, true));
-        }
-        fair.trunk_shrank(Shrinking { now: Time::ZERO, window: 64 });
+        told(&mut fair, 0..4);
+        fair.trunk_shrank(shrank(Time::ZERO, 64, 1));
         assert_eq!(fair.exempt(), 48, "four flows are active");
-        assert!(!fair.admits(Time::ZERO, &packet(1), 100, true));
+        assert!(!fair.admits(Time::ZERO, &packet(1), 99, true));
+        fair.trunk_shrank(shrank(Time::ZERO, 64, 1));
         assert!((0..48).all(|_| fair.admits(Time::ZERO, &packet(1), 99, true)));
-        assert!(!fair.admits(Time::ZERO, &packet(1), 100, true));
-        assert!(!fair.admits(Time::ZERO, &packet(2), 100, true));
+        assert!(fair.admits(Time::ZERO, &packet(1), 99, true), "it was not to be told again so soon");
+        fair.trunk_shrank(shrank(Time::ZERO, 64, 1));
+        assert!(!fair.admits(Time::ZERO, &packet(1), 99, true));
+        assert!(!fair.admits(Time::ZERO, &packet(2), 99, true));
         assert!(!fair.admits(Time::ZERO, &packet(1), 100, false), "a full buffer spares nobody");
     }
 
@@ -180,22 +226,22 @@ mod tests {
         for ms in 0..200_000_u64 {
             let now = Time::ZERO + Duration::from_millis(ms);
             let (src, dst) = (Endpoint { node: (ms >> 16) as u16, port: ms as u16 }, Endpoint { node: 9, port: 80 });
-            fair.admits(now, &Packet { src, dst, ..packet(0) }, if ms % 2 == 0 { 100 } else { 0 }, true);
+            fair.admits(now, &Packet { src, dst, ..packet(0) }, 100, ms % 2 == 1);
         }
         // Half of those of 64 s, and all of the last 200 ms; at most twice as many before somebody looks.
         assert!(fair.flows.len() <= 2 * 32_300, "{} flows are remembered", fair.flows.len());
-        fair.trunk_shrank(Shrinking { now: Time::ZERO + Duration::from_secs(300), window: 64 });
+        fair.trunk_shrank(shrank(Time::ZERO + Duration::from_secs(300), 64, 1));
         assert_eq!(fair.flows.len(), 0);
     }
 
     #[test]
     fn a_flow_silent_during_its_time_out_is_spared_when_it_comes_back() {
         let mut fair = fair();
-        assert!(!fair.admits(Time::ZERO, &packet(1), 100, true));
+        assert!(!fair.admits(Time::ZERO, &packet(1), 100, false));
         let later = Time::ZERO + Duration::from_secs(30);
-        fair.trunk_shrank(Shrinking { now: later, window: 16 });
-        assert!((0..EXEMPT_MIN).all(|_| fair.admits(later, &packet(1), 99, true)));
-        assert!(!fair.admits(later, &packet(1), 100, true));
+        fair.trunk_shrank(shrank(later, 16, 1));
+        assert_eq!(fair.flows.values().next().map(|flow| flow.exempt), Some(EXEMPT_MIN));
+        assert!((0..=EXEMPT_MIN).all(|_| fair.admits(later, &packet(1), 99, true)));
     }
 
     #[test]
@@ -204,7 +250,7 @@ mod tests {
         fair.admits(Time::ZERO, &packet(1), 0, true);
         let later = Time::ZERO + Duration::from_secs(1);
         fair.admits(later, &packet(2), 0, true);
-        fair.trunk_shrank(Shrinking { now: later, window: 16 });
+        fair.trunk_shrank(shrank(later, 16, 1));
         assert_eq!(fair.exempt(), 48);
     }
 }

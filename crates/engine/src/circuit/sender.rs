@@ -204,7 +204,8 @@ impl Sender {
         let before = control.reductions();
         let result = act(control);
         if control.reductions() > before && self.tunnel.is_fair() {
-            self.tunnel.trunk_shrank(Shrinking { now, window });
+            let controls = self.controls.len() as u64;
+            self.tunnel.trunk_shrank(Shrinking { now, window, controls });
         }
         result
     }

@@ -10,7 +10,6 @@ use super::tunnel::{Class, Drops, Schedule, Tunnel};
 use super::*;
 use crate::cc::{Algorithm, bbr, cubic, fast, reno, vegas};
 use crate::packet::{self, Body, Endpoint};
-use crate::rng::Rng;
 use crate::tcp::connection::{Connection, Fault, PairedEnd};
 use crate::time::Duration;
 use crate::units::{Capacity, Rate};
@@ -341,7 +340,7 @@ fn a_control_tcp_that_is_never_answered_ends_and_its_circuit_says_so() {
 #[test]
 fn a_shrinking_trunk_works_k_out_of_its_old_window_and_its_active_flows() {
     const FLOWS: u64 = 3;
-    let fair = Fair::new(1_000, 2_000, Duration::from_millis(500), Rng::named(1, "trunk"));
+    let fair = Fair::new(1_000, Duration::from_millis(500), 50);
     let class = Class { room: Capacity::Packets(100_000), drops: Drops::Fair(fair), weight: 1 };
     let tunnel = Tunnel::new(vec![class], Schedule::Priority);
     let mut path = Path::with_tunnel(1, 1_500, None, tunnel, &Personality::newreno());
@@ -363,13 +362,13 @@ fn a_shrinking_trunk_works_k_out_of_its_old_window_and_its_active_flows() {
     let (window, exempt) = found.expect("the header that was lost");
     assert!(window >= 20, "{window}");
     // The window may have grown since the packet before.
-    let k = (window..window + 3).map(|window| exempt_packets(window, FLOWS)).collect::<Vec<_>>();
+    let k = (window..window + 3).map(|window| exempt_packets(window, FLOWS, 50)).collect::<Vec<_>>();
     assert!(k.contains(&exempt) && exempt > 3, "{exempt} of {k:?}, with a window of {window}");
 }
 
 #[test]
 fn a_time_out_noticed_only_with_the_next_header_works_k_out_as_well() {
-    let fair = Fair::new(1_000, 2_000, Duration::from_secs(90), Rng::named(1, "trunk"));
+    let fair = Fair::new(1_000, Duration::from_secs(90), 50);
     let class = Class { room: Capacity::Packets(100_000), drops: Drops::Fair(fair), weight: 1 };
     let base = Personality { idle_restart: false, ..Personality::newreno() };
     let mut path = Path::with_tunnel(1, 3_000, None, Tunnel::new(vec![class], Schedule::Priority), &base);
@@ -382,7 +381,7 @@ fn a_time_out_noticed_only_with_the_next_header_works_k_out_as_well() {
     assert_eq!((path.sent.len(), path.headers.len()), (103, 51));
     path.run(&packets(67_000, 1), at_ms(67_000));
     assert_eq!(path.sender.connections().next().unwrap().counters().timeouts, 1);
-    let k = exempt_packets(window, 1);
+    let k = exempt_packets(window, 1, 50);
     assert!(k > 3, "{window}");
     assert_eq!(path.sender.tunnel().exempt_packets(0), Some(k));
 }

@@ -120,20 +120,27 @@ const CIRCUIT_FIELDS: &[Field] = &[
         Kind::Choice(|| names(DROPS)),
         Is("tail"),
         "What is dropped of what waits. `tail`: what does not fit. `early`: some packets before that, by random early \
-         detection. `fair`: some packets before that, and no flow twice in a row (section 3.6 of the thesis). The last two \
-         need a `queue` in packets.",
+         detection. `fair`: a packet of each flow when the circuit's window shrinks, and none of a flow that has just lost \
+         one (section 3.6 of the thesis). The last two need a `queue` in packets.",
     ),
     field(
         "threshold",
         Kind::Count { min: 1, max: 1_000_000 },
         Is("10"),
-        "With `drops = \"early\"` or `\"fair\"`: from so many waiting packets on some are dropped.",
+        "With `drops = \"early\"` or `\"fair\"`: nothing is dropped that has room while fewer packets wait.",
     ),
     field(
         "user_rtt",
         Kind::Span { min: 1_000, max: HOUR_NS },
         Is("500ms"),
         "With `drops = \"fair\"`: the longest round trip of users; a flow silent for longer is not active.",
+    ),
+    field(
+        "exempt_percent",
+        Kind::Count { min: 1, max: 10_000 },
+        Is("50"),
+        "With `drops = \"fair\"`: how many packets of a flow pass after one was dropped, K of section 3.6, in hundredths of \
+         those that it sends until it is as fast as before.",
     ),
     field(
         "classes",

@@ -191,9 +191,11 @@ fn drops(section: &Section<'_>, queue: Capacity) -> TunnelDrops {
     match section.setting("drops").choice(DROPS) {
         DropsTag::Tail => TunnelDrops::Tail,
         DropsTag::Early => TunnelDrops::Early(threshold(section, queue)),
-        DropsTag::Fair => {
-            TunnelDrops::Fair { threshold: threshold(section, queue), user_rtt: section.setting("user_rtt").span() }
-        }
+        DropsTag::Fair => TunnelDrops::Fair {
+            threshold: threshold(section, queue),
+            user_rtt: section.setting("user_rtt").span(),
+            exempt_percent: section.setting("exempt_percent").count(),
+        },
     }
 }
 

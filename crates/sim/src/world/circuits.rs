@@ -112,7 +112,9 @@ fn tunnel(circuit: &Circuit, seed: u64) -> Tunnel {
             },
             rng(class),
         ),
-        TunnelDrops::Fair { threshold, user_rtt } => Drops::Fair(Fair::new(threshold, packets, user_rtt, rng(class))),
+        TunnelDrops::Fair { threshold, user_rtt, exempt_percent } => {
+            Drops::Fair(Fair::new(threshold, user_rtt, exempt_percent))
+        }
     };
     let class = |which: usize| {
         let weight = circuit.weights.get(which).copied().unwrap_or(1);

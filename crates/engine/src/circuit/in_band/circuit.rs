@@ -129,7 +129,10 @@ impl Circuit {
     fn tell_tunnel(&mut self, now: Time, shrank: u32) {
         if shrank > 0 && self.tunnel.is_fair() {
             let window = self.sender.window().get() / self.sender.unit().get();
-            self.tunnel.trunk_shrank(Shrinking { now, window });
+            let controls = self.sender.flows();
+            for _ in 0..shrank {
+                self.tunnel.trunk_shrank(Shrinking { now, window, controls });
+            }
         }
     }
 }

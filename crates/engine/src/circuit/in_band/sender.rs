@@ -163,6 +163,11 @@ impl Sender {
         }
     }
 
+    /// The number of TCPs that it stands for.
+    pub fn flows(&self) -> u64 {
+        self.flows.len() as u64
+    }
+
     /// The windows of all flows together.
     pub fn window(&self) -> Bytes {
         self.flows.iter().map(|flow| Bytes::new(flow.window())).sum()
