@@ -10,6 +10,7 @@ pub mod device;
 mod error;
 pub mod fast;
 pub mod handover;
+mod iptables;
 #[cfg(feature = "bpf")]
 mod mount_namespace;
 mod netlink;

@@ -4,14 +4,15 @@
 //! The chain is last because a packet that comes out of the queue goes on behind the table: rules after ours would not see it.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
-use std::path::PathBuf;
-use std::process::{Output, Stdio};
+use std::io;
 
 use ipnet::IpNet;
 
 use crate::error::Error;
-use crate::process;
+use crate::iptables::{FAMILIES, Family};
+
+/// The table in which the chain is.
+const TABLE: &str = "mangle";
 
 /// The longest name of a trunk: a chain's name takes 28 characters, and ours begins with `headend-`.
 pub(super) const NAME_MAX: usize = 20;
@@ -27,21 +28,6 @@ pub struct Rules {
     pub bypass: bool,
 }
 
-/// The two commands for one version of IP.
-#[derive(Clone, Copy, Debug)]
-struct Family {
-    list: &'static str,
-    restore: &'static str,
-    is_ipv6: bool,
-}
-
-const FAMILIES: [Family; 2] = [
-    Family { list: "iptables", restore: "iptables-restore", is_ipv6: false },
-    Family { list: "ip6tables", restore: "ip6tables-restore", is_ipv6: true },
-];
-/// Folders in which administrators' commands are, whatever PATH says.
-const FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin"];
-
 impl Rules {
     /// The chain's name.
     pub fn chain(&self) -> String {
@@ -56,7 +42,7 @@ impl Rules {
             if rules.is_empty() {
                 continue;
             }
-            let before = format!("{} -t mangle", family.list);
+            let before = format!("{} -t {TABLE}", family.list);
             lines.push(format!("{before} -N {}", self.chain()));
             lines.extend(rules.iter().map(|rule| format!("{before} {rule}")));
             lines.push(format!("{before} {}", self.jump("-A")));
@@ -94,7 +80,7 @@ impl Rules {
                     let _ = writeln!(order, "{rule}");
                 }
             }
-            if let Err(error) = restore(family, &order) {
+            if let Err(error) = family.restore(TABLE, &order) {
                 // Nothing half set: what went before goes too.
                 let _ = self.remove();
                 return Err(error);
@@ -108,7 +94,7 @@ impl Rules {
         let mut outcome = Ok(());
         for family in FAMILIES {
             let removed = self.find(family).and_then(|found| match found {
-                Some(found) if found.chain || found.jumps > 0 => restore(family, &self.removal(found)),
+                Some(found) if found.chain || found.jumps > 0 => family.restore(TABLE, &self.removal(found)),
                 _ => Ok(()),
             });
             outcome = outcome.and(removed);
@@ -142,18 +128,13 @@ impl Rules {
 
     /// Looks for the rules of a trunk of this name; `None` without the command.
     fn find(&self, family: Family) -> Result<Option<Found>, Error> {
-        let Some(command) = path_of(family.list) else { return Ok(None) };
-        let what = || format!("{} -t mangle -S", family.list);
-        let output = process::command(command).args(["-w", "-t", "mangle", "-S"]).output();
-        let output = output.map_err(|error| Error::new(what(), error))?;
-        if !output.status.success() {
+        let text = match family.rules(TABLE) {
+            Ok(Some(text)) => text,
+            Ok(None) => return Ok(None),
             // A kernel without IPv6 has no tables for it, and so nothing of ours in them.
-            if self.of(family).is_empty() {
-                return Ok(None);
-            }
-            return Err(refused(what(), &output));
-        }
-        let text = String::from_utf8_lossy(&output.stdout);
+            Err(_) if self.of(family).is_empty() => return Ok(None),
+            Err(error) => return Err(error),
+        };
         let (chain, jump) = (format!("-N {}", self.chain()), self.jump("-A"));
         let lines = || text.lines().map(str::trim);
         let jumps = lines().filter(|line| *line == jump).count();
@@ -171,49 +152,6 @@ struct Found {
     chain: bool,
     jumps: usize,
     others: usize,
-}
-
-fn restore(family: Family, order: &str) -> Result<(), Error> {
-    if order.is_empty() {
-        return Ok(());
-    }
-    let what = || format!("{} of the rules of a trunk", family.restore);
-    let Some(command) = path_of(family.restore) else {
-        let why = "it is not on this machine: install the package iptables";
-        return Err(Error::new(what(), io::Error::new(io::ErrorKind::NotFound, why)));
-    };
-    let run = || -> io::Result<Output> {
-        let mut command = process::command(command);
-        let mut child = command
-            .args(["-w", "--noflush"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let mut input = child.stdin.take().expect("it was asked for");
-        let written = write!(input, "*mangle\n{order}COMMIT\n");
-        drop(input);
-        let output = child.wait_with_output()?;
-        // One that refuses early closes its input, and then says why.
-        if output.status.success() {
-            written?;
-        }
-        Ok(output)
-    };
-    let output = run().map_err(|error| Error::new(what(), error))?;
-    if output.status.success() { Ok(()) } else { Err(refused(what(), &output)) }
-}
-
-fn refused(what: String, output: &Output) -> Error {
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    Error::new(what, io::Error::other(format!("refused: {said}")))
-}
-
-fn path_of(command: &str) -> Option<PathBuf> {
-    let on_path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&on_path).chain(FOLDERS.iter().map(PathBuf::from));
-    folders.map(|folder| folder.join(command)).find(|path| path.is_file())
 }
 
 #[cfg(test)]
