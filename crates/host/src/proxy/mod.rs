@@ -10,6 +10,7 @@
 //! | `fetch` | requests for whole URLs, one after the other, and connections to servers kept for the next |
 //! | `wire` | two sockets joined: the engine's relay decides, bytes move |
 //! | `rules` | what the kernel is told so that connections of others come to a transparent listener |
+//! | `wire/leg` `wire/pipes` | one of them; pipes through which bytes go uncopied |
 //! | `wire/held` `spool` | bytes that the other side has not taken yet, in memory and in files |
 //! | `shortage` | buffers cut when the kernel's memory for TCP is short |
 //! | `books` `log` | what is going on, for whoever asks; a line for each connection |
@@ -131,6 +132,8 @@ pub(crate) struct AdmissionRules {
     listening: Vec<SocketAddr>,
 }
 
+/// Pipes of all workers together: 64 of 1 MiB are what an ordinary user may have (pipe(7), pipe-user-pages-soft).
+const PIPES: usize = 64;
 /// The most places of connections that clients have which are refused, and no more than an eighth of all.
 const FAREWELLS_MAX: usize = 256;
 /// The age at which the addresses of this machine are looked up again.
@@ -158,6 +161,8 @@ impl Proxy {
         let admin = config.admin.as_ref().map(|admin| listen::open_admin(admin.address, passed)).transpose()?;
         let door = config.handover.as_deref().map(|path| listen::open_door(path, passed)).transpose()?;
         let owner = rustix::process::geteuid();
+        // An ordinary user is granted few that are long.
+        let mut pipes = wire::pipes::make(PIPES);
         if let Some(user) = &config.user {
             privilege::become_user(user, needed_later(&config))?;
         }
@@ -179,8 +184,10 @@ impl Proxy {
             draining: watch::channel(false).0,
             sinks,
         });
-        let workers: Result<Vec<Worker>, Error> =
-            (0..config.workers.get()).map(|index| Worker::start(index, shared.clone())).collect();
+        let share = pipes.len() / config.workers;
+        let workers: Result<Vec<Worker>, Error> = (0..config.workers.get())
+            .map(|index| Worker::start(index, shared.clone(), pipes.split_off(pipes.len() - share)))
+            .collect();
         shortage::watch(&shared)?;
         let next = open.len() as u64;
         let proxy = Proxy { shared, workers: workers?, open, admin, door, owner, next, first };

@@ -1,11 +1,14 @@
 //! Two connected sockets, joined: the engine's relay decides, this moves the bytes.
 //!
-//! Bytes are read into the worker's scratch buffer and offered to the other socket at once. Only what that does not take
+//! What is small is read into the worker's scratch buffer and offered to the other socket at once. Only what that does not take
 //! is kept, in memory of the connection's own that is given back when it is empty: an idle connection holds none, and a
-//! fast one copies nothing. When all memory is taken, bytes are only looked at, offered, and read as far as they were
-//! taken: the rest stays in the kernel's receive buffer, whose window holds back the sender.
+//! fast one copies nothing. What flows goes through a pipe and is not even copied there and back ([`pipes`]).
+//! When all memory is taken, bytes are only looked at, offered, and read as far as they were taken: the rest stays in the
+//! kernel's receive buffer, whose window holds back the sender.
 
 mod held;
+mod leg;
+pub(crate) mod pipes;
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -18,7 +21,7 @@ use std::time::Duration;
 
 use headend_engine::relay::{Action, Condition, Relay, RelayModel, Side, View};
 use headend_engine::units::Bytes;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::RecvFlags;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
@@ -26,16 +29,18 @@ use tokio::time::{Instant, sleep_until};
 use super::books::{Books, FlowPage};
 use super::listen;
 use super::spool::SpoolFolder;
-use crate::socket;
 use held::Held;
+use leg::{LARGE_READ, WireLeg};
+use pipes::Piped;
 
-/// Less costs more calls, and from 128 KiB on there was little between sizes, nor did splice make one stream faster
-/// (docs/explanation/proxy-measured.md).
+/// Less costs more calls, and from 128 KiB on there was little between sizes (docs/explanation/proxy-measured.md).
 const SCRATCH_BYTES: usize = 256 * 1024;
 /// Looked at when memory is short: less than what one look may cost again and again.
 const PEEK_BYTES: usize = 64 * 1024;
 /// The bytes after which the other connections of the worker have their turn.
 const TURN_BYTES: usize = 1024 * 1024;
+/// The time for which bytes may stand still in a pipe; at most twice that.
+const PIPE_PATIENCE: Duration = Duration::from_secs(1);
 
 thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice());
@@ -47,22 +52,14 @@ pub(crate) struct Wire<'a> {
     relay: Relay,
     /// The bytes that are held for each side.
     held: [Held; 2],
+    /// The bytes for each side that are in a pipe: never while others are held, and none are read while there are.
+    piped: [Option<Piped>; 2],
+    /// The most bytes that go into a pipe at once; 0 if none may.
+    pipe_max: usize,
     flow: &'a FlowPage,
-    books: &'a Books,
+    books: &'a Arc<Books>,
     closes: u32,
     moved_bytes: usize,
-}
-
-struct WireLeg<'a> {
-    stream: &'a TcpStream,
-    /// Something may be read; false once the kernel said that there is nothing.
-    readable: bool,
-    /// Something may be written.
-    writable: bool,
-    at_end: bool,
-    failure: Option<io::Error>,
-    /// It is not read while there is no memory, until the other side has taken something.
-    is_starved: bool,
 }
 
 /// Bytes in the scratch buffer that the relay has counted and nobody has taken yet.
@@ -94,23 +91,18 @@ impl<'a> Wire<'a> {
         flow: &'a FlowPage,
         books: &'a Arc<Books>,
     ) -> Wire<'a> {
-        let leg = |stream| WireLeg {
-            stream,
-            readable: true,
-            writable: true,
-            at_end: false,
-            failure: None,
-            is_starved: false,
-        };
         let model = match store {
             None => RelayModel::BufferAndForward { limit: Bytes::new(hold_max) },
             Some(_) => RelayModel::StoreAndForward,
         };
         let held = || Held::new(books, store.clone(), hold_max);
         Wire {
-            legs: [leg(local), leg(remote)],
+            legs: [WireLeg::new(local), WireLeg::new(remote)],
             relay: Relay::new(model),
             held: [held(), held()],
+            piped: [None, None],
+            // Bytes that wait for a disk must be in memory.
+            pipe_max: if store.is_some() { 0 } else { usize::try_from(hold_max).unwrap_or(usize::MAX) },
             flow,
             books,
             closes: 0,
@@ -133,6 +125,8 @@ impl<'a> Wire<'a> {
         let mut errors = (pin!(local.ready(Interest::ERROR)), pin!(remote.ready(Interest::ERROR)));
         let mut last_moved = Instant::now();
         let mut alarm = pin!(sleep_until(last_moved + idle));
+        let mut pipe_alarm = pin!(sleep_until(last_moved));
+        let mut pipe_alarm_is_set = false;
         poll_fn(|cx| {
             for side in [Side::Local, Side::Remote] {
                 let leg = &mut self.legs[side as usize];
@@ -154,6 +148,16 @@ impl<'a> Wire<'a> {
                 self.moved_bytes = 0;
                 last_moved = Instant::now();
             }
+            if end.is_pending() && self.piped.iter().any(Option::is_some) {
+                if !std::mem::replace(&mut pipe_alarm_is_set, true) {
+                    pipe_alarm.as_mut().reset(Instant::now() + PIPE_PATIENCE);
+                }
+                if pipe_alarm.as_mut().poll(cx).is_ready() {
+                    self.give_up_stuck_pipes();
+                    pipe_alarm_is_set = false;
+                    cx.waker().wake_by_ref();
+                }
+            }
             if end.is_pending() && alarm.as_mut().poll(cx).is_ready() {
                 if last_moved.elapsed() >= idle {
                     listen::let_it_fail(local);
@@ -171,6 +175,7 @@ impl<'a> Wire<'a> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<WireEnd> {
+        let mut has_acted = false;
         loop {
             let mut is_awake = false;
             for side in [Side::Local, Side::Remote] {
@@ -194,7 +199,21 @@ impl<'a> Wire<'a> {
                 return Poll::Pending;
             }
             if !acted && !is_awake {
+                if !has_acted {
+                    self.hush_what_waits();
+                }
                 return Poll::Pending;
+            }
+            has_acted |= acted;
+        }
+    }
+
+    /// Woken for nothing: the sides that cannot be read, because a pipe is full, are not to wake it again.
+    fn hush_what_waits(&mut self) {
+        for side in [Side::Local, Side::Remote] {
+            let leg = &mut self.legs[side as usize];
+            if leg.readable && self.piped[side.other() as usize].is_some() {
+                leg.hush(true);
             }
         }
     }
@@ -240,8 +259,11 @@ impl<'a> Wire<'a> {
         let is_drained = !leg.readable || leg.is_starved || !other.writable || other.failure.is_some();
         let is_open = leg.failure.is_none();
         // Nothing can be written while the oldest bytes are in a file, and nothing read while no more can be kept.
-        let has_next = self.held[side as usize].is_empty() || !self.held[side as usize].front().is_empty();
-        let has_room = self.held[side.other() as usize].room() > 0;
+        let has_next = self.piped[side as usize].is_some()
+            || self.held[side as usize].is_empty()
+            || !self.held[side as usize].front().is_empty();
+        let (behind, pipe) = (&self.held[side.other() as usize], &self.piped[side.other() as usize]);
+        let has_room = behind.room() > 0 && pipe.is_none();
         View {
             condition: if !is_open && is_drained { Condition::Failed } else { Condition::Open },
             readable: if leg.readable && !leg.is_starved && has_room { Bytes::MAX } else { Bytes::ZERO },
@@ -253,20 +275,75 @@ impl<'a> Wire<'a> {
     fn read(&mut self, from: Side, len: Bytes, scratch: &mut [u8]) -> Option<Fresh> {
         let to = from.other();
         let leg = &mut self.legs[from as usize];
+        // Before it is read, so that the kernel tells of whatever comes after.
+        leg.hush(false);
         let want = scratch.len().min(usize::try_from(len.get()).unwrap_or(usize::MAX));
         let want = want.min(self.held[to as usize].room());
+        if self.legs[from as usize].flows() && self.splice(from, want) {
+            return None;
+        }
         let reserved = Held::room_for(want);
         if !self.books.memory.take(reserved) {
             self.pass_through(from, want, scratch);
             return None;
         }
-        let read = leg.receive(&mut scratch[..want], RecvFlags::empty());
+        let read = self.legs[from as usize].receive(&mut scratch[..want], RecvFlags::empty());
         if read == 0 {
             self.books.memory.give(reserved);
             return None;
         }
         self.count(from, read);
         Some(Fresh { to, len: read, reserved })
+    }
+
+    /// Moves bytes through a pipe, and keeps it while not all of them are taken; false if they are to be read instead.
+    fn splice(&mut self, from: Side, want: usize) -> bool {
+        let to = from.other();
+        let want = want.min(self.pipe_max);
+        if want < LARGE_READ || !self.held[to as usize].is_empty() || !self.books.memory.take(want as u64) {
+            return false;
+        }
+        let Some(mut piped) = Piped::take(self.books, want as u64) else {
+            self.books.memory.give(want as u64);
+            return false;
+        };
+        let Some(read) = self.legs[from as usize].fill(&mut piped, want) else { return false };
+        if read > 0 {
+            self.count(from, read);
+            self.piped[to as usize] = Some(piped);
+            self.empty_pipe(to);
+        }
+        true
+    }
+
+    /// Writes what is in the pipe for that side, as far as it is taken.
+    fn empty_pipe(&mut self, to: Side) -> usize {
+        let Some(mut piped) = self.piped[to as usize].take() else { return 0 };
+        let leg = &mut self.legs[to as usize];
+        let taken = if leg.writable && leg.failure.is_none() { leg.empty(&mut piped) } else { 0 };
+        piped.account(piped.len() as u64);
+        if piped.len() > 0 {
+            self.piped[to as usize] = Some(piped);
+        }
+        self.wrote(to, taken);
+        self.note_held(to);
+        taken
+    }
+
+    /// Copies to ordinary memory what nobody took for a while: readers that stall are not to have all pipes.
+    fn give_up_stuck_pipes(&mut self) {
+        for to in [Side::Local, Side::Remote] {
+            let slot = &mut self.piped[to as usize];
+            if !slot.as_ref().is_some_and(|piped| piped.is_stuck) {
+                slot.iter_mut().for_each(|piped| piped.is_stuck = true);
+                continue;
+            }
+            match slot.take().map(Piped::into_bytes) {
+                Some(Ok(bytes)) => self.held[to as usize].push(&bytes),
+                Some(Err(error)) => self.legs[to.other() as usize].lose(error),
+                None => {}
+            }
+        }
     }
 
     /// Passes bytes on without memory for them: reads no more than the other side has taken.
@@ -298,6 +375,7 @@ impl<'a> Wire<'a> {
     fn count(&mut self, from: Side, read: usize) {
         self.relay.has_read(from, Bytes::new(read as u64));
         self.moved_bytes += read;
+        self.legs[from as usize].note_read(read);
         self.books.has_read(self.flow, from, read as u64);
     }
 
@@ -321,6 +399,10 @@ impl<'a> Wire<'a> {
     }
 
     fn write_held(&mut self, to: Side) {
+        if self.piped[to as usize].is_some() {
+            self.moved_bytes += self.empty_pipe(to);
+            return;
+        }
         let held = &mut self.held[to as usize];
         let taken = self.legs[to as usize].send(held.front());
         held.pop(taken);
@@ -333,7 +415,8 @@ impl<'a> Wire<'a> {
     fn note_held(&self, to: Side) {
         let held = &self.held[to as usize];
         let spooled = held.spooled();
-        self.flow.held[to as usize].store(held.len() - spooled, Ordering::Relaxed);
+        let piped = self.piped[to as usize].as_ref().map_or(0, |piped| piped.len() as u64);
+        self.flow.held[to as usize].store(held.len() - spooled + piped, Ordering::Relaxed);
         self.flow.spooled[to as usize].store(spooled, Ordering::Relaxed);
     }
 
@@ -348,86 +431,4 @@ impl<'a> Wire<'a> {
         }
         (self.closes == 2).then_some(WireEnd::Closed)
     }
-}
-
-impl WireLeg<'_> {
-    /// Asks to be woken for what cannot be done; true if something can that could not before.
-    fn look(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut is_new = false;
-        if !self.readable && !self.at_end && self.failure.is_none() && self.stream.poll_read_ready(cx).is_ready() {
-            self.readable = true;
-            is_new = true;
-        }
-        if !self.writable && self.failure.is_none() && self.stream.poll_write_ready(cx).is_ready() {
-            self.writable = true;
-            is_new = true;
-        }
-        is_new
-    }
-
-    /// Reads into `bytes`, and notes when there is no more.
-    fn receive(&mut self, bytes: &mut [u8], flags: RecvFlags) -> usize {
-        let want = bytes.len();
-        let mut read = None;
-        // Told that it would block, the runtime waits for the kernel's next event: that is so as well after less was read
-        // than wanted, and spares a call that returns nothing; but no read goes on across an urgent byte. A close or a reset that is known already stays known.
-        let told = self.stream.try_io(Interest::READABLE, || {
-            let len = rustix::net::recv(self.stream, &mut *bytes, flags)?.1;
-            read = Some(len);
-            let is_all = len < want && !flags.contains(RecvFlags::PEEK) && !socket::is_at_urgent(self.stream);
-            if is_all { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
-        });
-        match (read, told) {
-            (Some(0), _) if want > 0 => {
-                self.readable = false;
-                self.at_end = true;
-                0
-            }
-            (Some(len), told) => {
-                self.readable = told.is_ok();
-                len
-            }
-            (None, Err(error)) if is_retry(&error) => {
-                self.readable = false;
-                0
-            }
-            (None, Err(error)) => {
-                self.readable = false;
-                self.fail(error);
-                0
-            }
-            (None, Ok(())) => 0,
-        }
-    }
-
-    /// Writes what the kernel takes, and notes when it takes no more.
-    fn send(&mut self, bytes: &[u8]) -> usize {
-        let mut taken = 0;
-        let told = self.stream.try_io(Interest::WRITABLE, || {
-            taken = rustix::net::send(self.stream, bytes, SendFlags::NOSIGNAL)?;
-            if taken < bytes.len() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
-        });
-        if let Err(error) = told {
-            self.writable = false;
-            if !is_retry(&error) {
-                self.fail(error);
-            }
-        }
-        taken
-    }
-
-    /// Gives up what was received: as if the connection had failed, with nothing left to read.
-    fn lose(&mut self, error: io::Error) {
-        self.readable = false;
-        self.fail(error);
-    }
-
-    fn fail(&mut self, error: io::Error) {
-        self.writable = false;
-        self.failure.get_or_insert(error);
-    }
-}
-
-fn is_retry(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle as Task;
 
 use super::Shared;
 use super::session::Session;
+use super::wire::pipes::{self, Pipe};
 use crate::error::{During, Error};
 
 /// A thread that serves connections.
@@ -45,7 +46,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Worker {
-    pub(crate) fn start(index: usize, shared: Arc<Shared>) -> Result<Worker, Error> {
+    /// `pipes` are its own from now on.
+    pub(crate) fn start(index: usize, shared: Arc<Shared>, pipes: Vec<Pipe>) -> Result<Worker, Error> {
         let runtime = Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -56,6 +58,7 @@ impl Worker {
         let answered = Arc::new(AtomicU64::new(0));
         let answers = answered.clone();
         let body = move || {
+            pipes::stock(pipes);
             runtime.block_on(obey(received, &shared, &answers));
             // Connections that are left are reset when they are dropped. Whoever still resolves a name is not waited for.
             runtime.shutdown_background();
