@@ -190,6 +190,17 @@ impl Queue {
         self.leaving.push(id);
     }
 
+    /// Lets a packet go at once, with this mark.
+    pub(crate) fn accept_marked(&mut self, id: u32, mark: u32) -> io::Result<()> {
+        self.mark(id);
+        let mut order = Vec::with_capacity(40);
+        let header = verdict_header(NF_ACCEPT, id);
+        let attributes: [(libc::c_int, &[u8]); 2] =
+            [(libc::NFQA_VERDICT_HDR, &header), (libc::NFQA_MARK, &mark.to_be_bytes())];
+        append(&mut order, QUEUE_VERDICT, libc::NLM_F_REQUEST as u16, self.number, &attributes);
+        send(&self.socket, &order)
+    }
+
     /// Drops a packet.
     pub(crate) fn drop(&mut self, id: u32) -> io::Result<()> {
         self.mark(id);
@@ -289,10 +300,15 @@ fn send(socket: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn append_verdict(out: &mut Vec<u8>, queue: u16, kind: u16, verdict: u32, id: u32) {
+    let header = verdict_header(verdict, id);
+    append(out, kind, libc::NLM_F_REQUEST as u16, queue, &[(libc::NFQA_VERDICT_HDR, &header)]);
+}
+
+fn verdict_header(verdict: u32, id: u32) -> [u8; 8] {
     let mut header = [0; 8];
     header[..4].copy_from_slice(&verdict.to_be_bytes());
     header[4..].copy_from_slice(&id.to_be_bytes());
-    append(out, kind, libc::NLM_F_REQUEST as u16, queue, &[(libc::NFQA_VERDICT_HDR, &header)]);
+    header
 }
 
 /// Writes a netlink message behind what is in `out`: struct nlmsghdr, struct nfgenmsg, attributes.

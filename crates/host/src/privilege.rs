@@ -46,6 +46,16 @@ pub fn become_user(user: &str, keep: CapabilitySet) -> Result<(), Error> {
     rustix::thread::set_no_new_privs(true).during(what)
 }
 
+/// Gives up these capabilities for the calling thread, and those that it starts.
+pub(crate) fn give_up(capabilities: CapabilitySet) -> Result<(), Error> {
+    let what = || "give up capabilities";
+    let mut sets = rustix::thread::capabilities(None).during(what)?;
+    sets.effective -= capabilities;
+    sets.permitted -= capabilities;
+    sets.inheritable -= capabilities;
+    rustix::thread::set_capabilities(None, sets).during(what)
+}
+
 /// Keeps of the capabilities only those that a trunk needs while it runs and when it takes away its rules, for good and also
 /// for the programs that it starts. It stays the user that it was: the lock of iptables is root's. Threads must not have been
 /// started yet.

@@ -13,7 +13,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAcces
 use headend_engine::units::Bytes;
 use headend_engine::units::quantity;
 use headend_host::proxy::access::{Destinations, Networks, Rule};
-use headend_host::proxy::config::{Admin, Config, Limits, Listener, Log, LogFormat, Model, Spool, Way};
+use headend_host::proxy::config::{Admin, Answer, Config, Limits, Listener, Log, LogFormat, Model, Spool, Way};
 use headend_host::proxy::field::{Field, Table, Written};
 use headend_host::proxy::inbound::Destination;
 use headend_host::proxy::inbound::proxy_protocol::Version;
@@ -118,6 +118,15 @@ struct ListenTable {
     send_proxy: Option<VersionName>,
     #[serde(default)]
     keep_client_address: bool,
+    answer: Option<AnswerName>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+enum AnswerName {
+    #[serde(rename = "held")]
+    Held,
+    #[serde(rename = "at once")]
+    AtOnce,
 }
 
 #[derive(Debug, serde::Deserialize)]
@@ -300,6 +309,12 @@ impl ListenTable {
             }
             _ => {}
         }
+        if self.answer.is_some() && way != Way::Transparent {
+            return wrong(
+                "answer",
+                "only clients of way = \"transparent\" wait for an answer of their server; leave it out",
+            );
+        }
         let networks = |networks: Vec<Network>| Networks::new(networks.into_iter().map(|network| network.0).collect());
         let users = self.users.map(|path| Users::load(&folder.join(path))).transpose();
         Ok(Listener {
@@ -313,6 +328,10 @@ impl ListenTable {
                 VersionName::V2 => Version::V2,
             }),
             keep_client_address: self.keep_client_address,
+            answer: match self.answer {
+                None | Some(AnswerName::Held) => Answer::Held,
+                Some(AnswerName::AtOnce) => Answer::AtOnce,
+            },
         })
     }
 }

@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
 
 use headend_host::proxy::access::Networks;
-use headend_host::proxy::rules::{self, DiversionRules};
+use headend_host::proxy::config::Answer;
+use headend_host::proxy::rules::{self, DiversionRules, Quic};
 use headend_host::sysctl;
 
 use crate::failure::Failure;
@@ -57,6 +58,14 @@ struct Wanted {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     connections_max: Option<u32>,
 
+    /// When clients are answered
+    #[arg(long, value_enum, default_value_t = AnswerName::Held)]
+    answer: AnswerName,
+
+    /// What becomes of QUIC, datagrams to port 443, which passes the proxy by
+    #[arg(long, value_enum, default_value_t = QuicName::Leave)]
+    quic: QuicName,
+
     /// The mark of diverted packets
     #[arg(long, value_name = "N", default_value_t = rules::MARK)]
     mark: u32,
@@ -66,12 +75,31 @@ struct Wanted {
     table: u32,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum AnswerName {
+    /// Once their server has answered: the proxy holds first segments in a queue (NFQUEUE) until then
+    Held,
+    /// At once, whether their server lives or not
+    AtOnce,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum QuicName {
+    /// Forward it
+    Leave,
+    /// Reject it while the proxy serves, so that browsers come over TCP at once
+    Reject,
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.action {
         Action::Show(wanted) => {
             let rules = read(wanted)?;
             printing::print(|out| {
                 for command in rules.routing() {
+                    writeln!(out, "# {command}")?;
+                }
+                for command in rules.holding() {
                     writeln!(out, "# {command}")?;
                 }
                 out.write_all(rules.script().as_bytes())
@@ -96,6 +124,14 @@ fn read(wanted: &Wanted) -> Result<DiversionRules, Failure> {
         clients: wanted.clients.clone(),
         ports: wanted.ports.clone(),
         connections_max: wanted.connections_max,
+        answer: match wanted.answer {
+            AnswerName::Held => Answer::Held,
+            AnswerName::AtOnce => Answer::AtOnce,
+        },
+        quic: match wanted.quic {
+            QuicName::Leave => Quic::Leave,
+            QuicName::Reject => Quic::Reject,
+        },
         mark: wanted.mark,
         table: wanted.table,
     };

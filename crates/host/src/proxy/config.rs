@@ -69,6 +69,18 @@ pub struct Listener {
     pub send_proxy: Option<Version>,
     /// Connects with the client's own address.
     pub keep_client_address: bool,
+    /// When a client of the transparent way is answered.
+    pub answer: Answer,
+}
+
+/// When a client whose connection is diverted is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answer {
+    /// Once its server has answered: its first segment is held until then, or answered as the server answers.
+    #[default]
+    Held,
+    /// At once, whether or not the server lives.
+    AtOnce,
 }
 
 /// The ways in which clients say where they want to go.
@@ -189,6 +201,7 @@ impl Listener {
             proxy_senders: Networks::default(),
             send_proxy: None,
             keep_client_address: false,
+            answer: Answer::default(),
         }
     }
 

@@ -55,11 +55,13 @@ pub(crate) struct Dialer<'a> {
     pub(crate) client: IpAddr,
     /// The check whether a connection may go to an address.
     pub(crate) check: &'a (dyn Fn(SocketAddr) -> Result<(), Denied> + Send + Sync),
+    /// A connection to the server that was made before the client's was accepted, and is to be used if it may be.
+    pub(crate) made: Option<std::net::TcpStream>,
 }
 
 impl Dialer<'_> {
     /// Connects within `limit`.
-    pub(crate) async fn connect(&self, to: &Destination, limit: Duration) -> Result<TcpStream, Failure> {
+    pub(crate) async fn connect(mut self, to: &Destination, limit: Duration) -> Result<TcpStream, Failure> {
         let deadline = Instant::now() + limit;
         let late = || Failure::new(Kind::TimedOut, format!("{to} did not answer within {} s", limit.as_secs_f64()));
         let addresses = tokio::time::timeout_at(deadline, self.resolve(to)).await.map_err(|_| {
@@ -81,6 +83,9 @@ impl Dialer<'_> {
                 Some((address, why)) => Failure::denied(to, address, &why),
                 None => Failure::new(Kind::NoAddress, format!("{to} has no address of the client's family")),
             });
+        }
+        if let Some(made) = self.made.take() {
+            return TcpStream::from_std(made).map_err(|error| Failure::of(to, &error));
         }
         let allowed = interleave(allowed);
         tokio::time::timeout_at(deadline, self.race(to, &allowed)).await.map_err(|_| late())?
@@ -290,6 +295,7 @@ mod tests {
             lookups: &lookups,
             client: address.ip(),
             check: &|_: SocketAddr| Ok(()),
+            made: None,
         };
         let to = Destination::from(address);
         let both = [silent_address, address];

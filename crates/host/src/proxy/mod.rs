@@ -9,6 +9,7 @@
 //! | `session` | one connection from being accepted to its end: `handshake`, `connect` (with `lookups`), `wire` |
 //! | `fetch` | requests for whole URLs, one after the other, and connections to servers kept for the next |
 //! | `wire` | two sockets joined: the engine's relay decides, bytes move |
+//! | `hold` | first segments that wait in the kernel until their server has answered |
 //! | `rules` | what the kernel is told so that connections of others come to a transparent listener |
 //! | `wire/leg` `wire/pipes` | one of them; pipes through which bytes go uncopied |
 //! | `wire/held` `spool` | bytes that the other side has not taken yet, in memory and in files |
@@ -22,6 +23,7 @@ mod connect;
 mod fetch;
 pub mod field;
 mod handshake;
+mod hold;
 pub mod inbound;
 mod listen;
 mod log;
@@ -53,6 +55,7 @@ use crate::service::Passed;
 use access::Denied;
 use books::Books;
 use config::{Config, Listener, LogFormat, Model, Way, Wrong};
+use hold::Holds;
 use lookups::Lookups;
 use side::Grant;
 use spool::SpoolFolder;
@@ -117,6 +120,8 @@ pub(crate) struct Shared {
     store: RwLock<Option<Arc<SpoolFolder>>>,
     own: Mutex<(Instant, Arc<[IpAddr]>)>,
     pub(crate) lookups: Lookups,
+    /// Servers' connections that were made before their clients'.
+    pub(crate) holds: Arc<Holds>,
     /// Turns to wait until a client that was refused has heard why.
     pub(crate) farewells: Semaphore,
     /// True once nothing new is served: connections end with what they are doing.
@@ -164,7 +169,7 @@ impl Proxy {
         // An ordinary user is granted few that are long.
         let mut pipes = wire::pipes::make(PIPES);
         if let Some(user) = &config.user {
-            privilege::become_user(user, needed_later(&config))?;
+            privilege::become_user(user, needed_later(&config) | needed_to_hold(&config))?;
         }
         let own = connect::own_addresses().during(|| "list the addresses of this machine")?;
         let config = Arc::new(config);
@@ -180,10 +185,16 @@ impl Proxy {
             store: RwLock::new(store),
             own: Mutex::new((Instant::now(), own.into())),
             lookups: Lookups::new(),
+            holds: Holds::new(),
             farewells: Semaphore::new((config.limits.connections / 8).clamp(1, FAREWELLS_MAX)),
             draining: watch::channel(false).0,
             sinks,
         });
+        if config.listeners.iter().any(|one| one.way == Way::Transparent) {
+            hold::start(&shared)?;
+            // Its threads have these on; no other is to have them.
+            privilege::give_up(needed_to_hold(&config) - needed_later(&config))?;
+        }
         let share = pipes.len() / config.workers;
         let workers: Result<Vec<Worker>, Error> = (0..config.workers.get())
             .map(|index| Worker::start(index, shared.clone(), pipes.split_off(pipes.len() - share)))
@@ -313,6 +324,7 @@ impl Proxy {
     /// Accepts nothing any more; what is open goes on.
     pub fn close_listeners(&mut self) {
         self.shared.draining.send_replace(true);
+        self.shared.holds.end();
         for open in std::mem::take(&mut self.open) {
             self.close(&open);
         }
@@ -369,6 +381,14 @@ fn needed_later(config: &Config) -> CapabilitySet {
         needed |= CapabilitySet::NET_BIND_SERVICE;
     }
     needed
+}
+
+/// The capabilities with which queues and sets of netfilter can be asked.
+fn needed_to_hold(config: &Config) -> CapabilitySet {
+    match config.listeners.iter().any(|one| one.way == Way::Transparent) {
+        true => CapabilitySet::NET_ADMIN,
+        false => CapabilitySet::empty(),
+    }
 }
 
 impl AdmissionRules {

@@ -4,19 +4,28 @@
 //! rule of the routing policy, which sends what is marked to a table of its own; a route in that table, which delivers
 //! everything there to this machine. Rules and routes are known by the protocol number that says who made them.
 //!
+//! Where the proxy is to reach the server before the client is answered there are two parts more: sets in that table, of
+//! servers known to be alive and of whether the proxy serves, and a chain of iptables, whose NFQUEUE hands first segments to
+//! the proxy. It is iptables' because nft's own `queue` is not in every kernel that has the other.
+//!
 //! Fail open: nft's `tproxy` ends its rule where no transparent socket listens (nft(8), TPROXY STATEMENT), so that the
-//! mark is not set, and the packet is forwarded as if there were no rule.
+//! mark is not set, and the packet is forwarded as if there were no rule. A proxy that is there and does nothing, because it
+//! was stopped or is stuck, ceases to say that it serves, and nothing is diverted either.
 
-use std::fmt::Write as _;
+mod hold;
+mod script;
+
 use std::io::{self, Write as _};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use ipnet::IpNet;
 use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType};
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
+use super::config::Answer;
 use crate::device::Device;
 use crate::error::{During, Error};
 use crate::netlink::Netlink;
@@ -36,10 +45,59 @@ pub struct DiversionRules {
     /// The most connections that are diverted at a time; further ones are forwarded. It takes the kernel's connection
     /// tracking.
     pub connections_max: Option<u32>,
+    /// When the client is answered: once its server has, or at once.
+    pub answer: Answer,
+    /// What becomes of QUIC, which passes a proxy of TCP by.
+    pub quic: Quic,
     /// The mark of diverted packets.
     pub mark: u32,
     /// The routing table of marked packets.
     pub table: u32,
+}
+
+/// What becomes of clients' datagrams to port 443 (QUIC, RFC 9000, RFC 9114 s3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quic {
+    /// They are forwarded.
+    Leave,
+    /// They are rejected with ICMP while the proxy serves, so that clients come over TCP at once.
+    Reject,
+}
+
+/// What is said of a first segment that was held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It goes on to the proxy.
+    Divert,
+    /// The server has refused the connection.
+    Refused,
+    /// A router knows no host of that address, or no network.
+    HostUnreachable,
+    NetworkUnreachable,
+}
+
+impl Verdict {
+    /// The verdict when the server was not reached; `None` if the client is to hear nothing, because nothing was heard. What
+    /// has failed here is for the proxy itself to say.
+    pub(crate) fn of(error: &io::Error) -> Option<Verdict> {
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => Some(Verdict::Refused),
+            io::ErrorKind::HostUnreachable => Some(Verdict::HostUnreachable),
+            io::ErrorKind::NetworkUnreachable => Some(Verdict::NetworkUnreachable),
+            io::ErrorKind::TimedOut => None,
+            _ => Some(Verdict::Divert),
+        }
+    }
+
+    /// The mark with which the segment goes on, by which the rules know it.
+    pub(crate) fn mark(self) -> u32 {
+        match self {
+            Verdict::Divert => 0,
+            Verdict::Refused => 0x6870,
+            Verdict::HostUnreachable => 0x6871,
+            Verdict::NetworkUnreachable => 0x6872,
+        }
+    }
 }
 
 /// The mark if nobody asks for another: "he" in ASCII.
@@ -49,8 +107,18 @@ pub const TABLE: u32 = 0x6865;
 /// The rule's place among those of the routing policy: before the main table's, at 32766. Named, because the kernel
 /// would give the same rule another place each time.
 const PRIORITY: u32 = 0x6865;
-/// The nftables table.
-const NFT_TABLE: &str = "table inet headend";
+/// The nftables table, and in it the set of protocols whose connections the proxy serves, and those of servers that have
+/// answered lately.
+pub(super) const TABLE_NAME: &str = "headend";
+pub(super) const SERVING: &str = "serving";
+pub(super) const ALIVE4: &str = "alive4";
+pub(super) const ALIVE6: &str = "alive6";
+/// The proxy serves for so long after it has said so.
+pub(super) const SERVING_TIME: Duration = Duration::from_millis(900);
+/// The queue of first segments.
+pub(super) const QUEUE: u16 = 0x6867;
+/// The mark of first segments that are to be held.
+const HOLD_MARK: u32 = 0x6868;
 /// The mark of who made a rule or a route. None of the numbers that rtnetlink(7) and iproute2's rt_protos assign.
 const PROTOCOL: u8 = 0x68;
 
@@ -83,67 +151,17 @@ impl DiversionRules {
                 return Err(format!("{name:?}: expected an interface's name, such as eth0"));
             }
         }
+        let other =
+            [HOLD_MARK, Verdict::Refused.mark(), Verdict::HostUnreachable.mark(), Verdict::NetworkUnreachable.mark()];
+        if other.contains(&self.mark) {
+            return Err(format!("{:#x}: expected another mark; first segments that are held have this one", self.mark));
+        }
         if self.mark == 0 || self.table == 0 || (253..=255).contains(&self.table) {
             return Err(
                 "expected a mark other than 0, and a table other than 0 and 253 to 255, the system's".to_owned()
             );
         }
         Ok(())
-    }
-
-    /// The rule set as nft reads it; it replaces an earlier one in one step.
-    pub fn script(&self) -> String {
-        let mut text = format!("{NFT_TABLE}\ndelete {NFT_TABLE}\n{NFT_TABLE} {{\n");
-        let mut line = |indent: usize, words: &str| {
-            // nft 1.0.6 wants a line to end before each closing brace.
-            let _ = writeln!(text, "{}{words}", "\t".repeat(indent));
-        };
-        let mark = format!("meta mark set {:#x}", self.mark);
-        line(1, "chain divert {");
-        line(2, "type filter hook prerouting priority mangle; policy accept;");
-        // A SYN may meet a connection that is in TIME-WAIT at ours: `tproxy` hands it to the listener, a socket match
-        // would hand it to nobody.
-        line(2, "tcp flags & (fin | syn | rst | ack) == syn jump arrivals");
-        // Packets of connections that ours has: from clients, and from servers where ours took the client's address.
-        line(2, &format!("meta l4proto tcp socket transparent 1 {mark} accept"));
-        line(1, "}");
-        line(1, "chain arrivals {");
-        // What is meant for this machine is none of ours.
-        line(2, "fib daddr type { local, broadcast, multicast } accept");
-        if !self.interfaces.is_empty() {
-            let names: Vec<String> = self.interfaces.iter().map(|name| format!("\"{name}\"")).collect();
-            line(2, &format!("iifname != {{ {} }} accept", names.join(", ")));
-        }
-        for (family, is_v4) in [("ip", true), ("ip6", false)] {
-            let its: Vec<&IpNet> = self.clients.iter().filter(|network| network.network().is_ipv4() == is_v4).collect();
-            if !its.is_empty() {
-                let networks: Vec<String> =
-                    IpNet::aggregate(&its.into_iter().copied().collect()).iter().map(ToString::to_string).collect();
-                line(2, &format!("{family} saddr != {{ {} }} accept", networks.join(", ")));
-            } else if !self.clients.is_empty() {
-                line(2, &format!("meta nfproto {} accept", if is_v4 { "ipv4" } else { "ipv6" }));
-            }
-        }
-        if !self.ports.is_empty() {
-            let ports: Vec<String> = self.ports.iter().map(ToString::to_string).collect();
-            line(2, &format!("tcp dport != {{ {} }} accept", ports.join(", ")));
-        }
-        if let Some(most) = self.connections_max {
-            line(2, &format!("ct count over {most} accept"));
-        }
-        for listener in &self.listeners {
-            let family = if listener.is_ipv4() { "ip" } else { "ip6" };
-            let protocol = if listener.is_ipv4() { "ipv4" } else { "ipv6" };
-            let to = match listener.ip() {
-                ip if ip.is_unspecified() => format!(":{}", listener.port()),
-                IpAddr::V4(ip) => format!("{ip}:{}", listener.port()),
-                IpAddr::V6(ip) => format!("[{ip}]:{}", listener.port()),
-            };
-            line(2, &format!("meta nfproto {protocol} meta l4proto tcp tproxy {family} to {to} {mark} accept"));
-        }
-        line(1, "}");
-        text.push_str("}\n");
-        text
     }
 
     /// The routing part in the words of ip(8), one command a line.
@@ -173,7 +191,20 @@ impl DiversionRules {
             unless(io::ErrorKind::AlreadyExists, made).during(|| format!("add a rule for mark {:#x}", self.mark))?;
         }
         nft(&self.script())?;
+        // What is marked to be held and finds no queue goes on at once.
+        match self.answer {
+            Answer::Held => hold::set(&self.families().collect::<Vec<_>>())?,
+            Answer::AtOnce => hold::remove()?,
+        }
         take_down(&mut netlink, Some(self))
+    }
+
+    /// The part of iptables, one command a line.
+    pub fn holding(&self) -> Vec<String> {
+        match self.answer {
+            Answer::Held => hold::shown(&self.families().collect::<Vec<_>>()),
+            Answer::AtOnce => Vec::new(),
+        }
     }
 
     fn families(&self) -> impl Iterator<Item = AddressFamily> {
@@ -226,7 +257,8 @@ impl DiversionRules {
 /// no error.
 pub fn remove() -> Result<(), Error> {
     // Nothing is marked any more before the routes go.
-    nft(&format!("{NFT_TABLE}\ndelete {NFT_TABLE}\n"))?;
+    hold::remove()?;
+    nft(&format!("table inet {TABLE_NAME}\ndelete table inet {TABLE_NAME}\n"))?;
     take_down(&mut Netlink::open()?, None)
 }
 
@@ -298,43 +330,23 @@ fn is_gone(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    fn rules() -> DiversionRules {
+    pub(super) fn rules() -> DiversionRules {
         DiversionRules {
             listeners: vec!["127.0.0.1:3129".parse().unwrap(), "[::]:3130".parse().unwrap()],
             interfaces: vec!["lan0".to_owned()],
             clients: vec!["10.0.0.0/9".parse().unwrap(), "10.128.0.0/9".parse().unwrap()],
             ports: vec![80, 443],
             connections_max: Some(8_000),
+            answer: Answer::AtOnce,
+            quic: Quic::Leave,
             mark: MARK,
             table: TABLE,
         }
     }
 
     #[test]
-    fn only_what_is_asked_for_is_diverted() {
-        let expected = "\
-table inet headend
-delete table inet headend
-table inet headend {
-	chain divert {
-		type filter hook prerouting priority mangle; policy accept;
-		tcp flags & (fin | syn | rst | ack) == syn jump arrivals
-		meta l4proto tcp socket transparent 1 meta mark set 0x6865 accept
-	}
-	chain arrivals {
-		fib daddr type { local, broadcast, multicast } accept
-		iifname != { \"lan0\" } accept
-		ip saddr != { 10.0.0.0/8 } accept
-		meta nfproto ipv6 accept
-		tcp dport != { 80, 443 } accept
-		ct count over 8000 accept
-		meta nfproto ipv4 meta l4proto tcp tproxy ip to 127.0.0.1:3129 meta mark set 0x6865 accept
-		meta nfproto ipv6 meta l4proto tcp tproxy ip6 to :3130 meta mark set 0x6865 accept
-	}
-}
-";
-        assert_eq!(rules().script(), expected);
-        assert_eq!(rules().routing().len(), 4, "a rule and a route for each family");
+    fn a_rule_and_a_route_are_there_for_each_family() {
+        assert_eq!(rules().routing().len(), 4);
     }
 
     #[test]
@@ -345,6 +357,7 @@ table inet headend {
             (DiversionRules { listeners: vec![rules().listeners[0]; 2], ..rules() }, "two listeners"),
             (DiversionRules { interfaces: vec!["a\" accept; }".to_owned()], ..rules() }, "an interface's name"),
             (DiversionRules { table: 254, ..rules() }, "253 to 255"),
+            (DiversionRules { mark: HOLD_MARK, ..rules() }, "another mark"),
             (DiversionRules { listeners: vec!["[::]:3130".parse().unwrap()], ..rules() }, "nothing would be diverted"),
         ];
         for (rules, expected) in wrong {

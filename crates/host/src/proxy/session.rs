@@ -212,7 +212,9 @@ impl Session {
         let check = |address| self.shared.check(&self.config, address, is_fixed);
         let source = self.listener.keep_client_address.then_some(client);
         let lookups = &self.shared.lookups;
-        let route = Dialer { side: &self.config.remote, source, lookups, client: client.ip(), check: &check };
+        let is_diverted = self.listener.way == Way::Transparent;
+        let made = is_diverted.then(|| self.shared.holds.take(self.peer, original)).flatten();
+        let route = Dialer { side: &self.config.remote, source, lookups, client: client.ip(), check: &check, made };
         drop(spare);
         let connecting = route.connect(&request.destination, self.config.limits.connect);
         // A client that has reset its connection waits for nobody.
@@ -231,6 +233,9 @@ impl Session {
                 Ok(Begun::Opened(Box::new(Opened { request, remote, client, original })))
             }
             Err(failure) => {
+                if is_diverted && failure.kind == Kind::TimedOut {
+                    self.shared.holds.is_silent(original);
+                }
                 let answer = request.tongue.failure(&failure);
                 Err((answer, Ending::Refused(failure.why)))
             }

@@ -242,8 +242,14 @@ impl Exchange {
         let Visit { shared, config, listener, client, .. } = &*self.visit;
         let check = |address| shared.check(config, address, matches!(listener.way, Way::Forward(_)));
         let source = listener.keep_client_address.then_some(*client);
-        let dialer =
-            Dialer { side: &config.remote, source, lookups: &shared.lookups, client: client.ip(), check: &check };
+        let dialer = Dialer {
+            side: &config.remote,
+            source,
+            lookups: &shared.lookups,
+            client: client.ip(),
+            check: &check,
+            made: None,
+        };
         let connected = dialer.connect(&key.destination, config.limits.connect).await;
         let mut stream = connected.map_err(|failure| failure.http())?;
         let address = stream.peer_addr().map_err(|error| super::gone(&error))?;
