@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,6 +47,8 @@ class Peer:
     arguments: tuple[str, ...] = ()
     """For `headend conform`; `--way` is the table's way without them."""
     is_ours: bool = False
+    meanwhile: Callable[[Path, int], str] | None = None
+    """A command that is run again and again meanwhile, from the folder and the proxy's process."""
 
     @property
     def label(self) -> str:
@@ -159,6 +161,49 @@ def headend_introduced(binary: Path, version: str) -> Callable[[Path, int, int],
     return command
 
 
+def headend_from_file(binary: Path) -> Callable[[Path, int, int], list[str]]:
+    """Our own with a file, and a place where a successor may ask for its sockets."""
+
+    def command(folder: Path, port: int, _server: int) -> list[str]:
+        config = folder / "proxy.toml"
+        config.write_text(
+            f'handover = "proxy.sock"\n[[listen]]\naddress = "127.0.0.1:{port}"\nway = "http"\n'
+            '[limits]\ndrain = "60s"\n[destinations]\nallow = ["127.0.0.0/8"]\n'
+        )
+        return [str(binary.resolve()), "proxy", "--config", str(config)]
+
+    return command
+
+
+def read_again(_folder: Path, process: int) -> str:
+    """Has the proxy read its file again."""
+    return f"kill -HUP {process}"
+
+
+def handed_over(binary: Path) -> Callable[[Path, int], str]:
+    """Has a new process take the place of the last one, which goes on until its connections have ended."""
+
+    def command(folder: Path, _process: int) -> str:
+        words = f"{binary.resolve()} proxy --config {folder}/proxy.toml --take-over {folder}/proxy.sock"
+        log = f"{folder}/successor.log"
+        taken = f'until grep -q "took over" {log}; do kill -0 $process || exit 1; sleep 0.02; done'
+        return f": >{log}; {words} 2>{log} & process=$!; echo $process >>{folder}/successors; {taken}"
+
+    return command
+
+
+@contextmanager
+def successors(folder: Path) -> Iterator[None]:
+    """Processes that took the place of others, which are ended after the block."""
+    try:
+        yield
+    finally:
+        file = folder / "successors"
+        for process in file.read_text().split() if file.exists() else ():
+            with suppress(ProcessLookupError):
+                os.kill(int(process), signal.SIGKILL)
+
+
 def introduced(sent: str, expected: str) -> tuple[str, ...]:
     """What `headend conform` is told of PROXY headers."""
     return ("--way", "forward", "--send-proxy", sent, "--expect-proxy", expected)
@@ -175,6 +220,26 @@ def peers(binary: Path) -> list[Peer]:
         ours("absolute", headend(binary, "http")),
         ours("socks5", headend(binary, "socks5")),
         ours("forward", headend(binary, "forward")),
+        Peer(
+            "headend",
+            "http, read again",
+            "",
+            str(binary),
+            headend_from_file(binary),
+            ("--way", "http"),
+            is_ours=True,
+            meanwhile=read_again,
+        ),
+        Peer(
+            "headend",
+            "http, handed over",
+            "",
+            str(binary),
+            headend_from_file(binary),
+            ("--way", "http"),
+            is_ours=True,
+            meanwhile=handed_over(binary),
+        ),
         ours("PROXY v1 to v2", headend_introduced(binary, "v2"), *introduced("v1", "v2")),
         ours("PROXY v2 to v1", headend_introduced(binary, "v1"), *introduced("v2", "v1")),
         Peer("HAProxy", "forward", "haproxy", "haproxy", haproxy),
@@ -247,12 +312,14 @@ def run_peer(peer: Peer, binary: Path, options: argparse.Namespace) -> dict[str,
         # Some become another user before they write.
         folder.chmod(0o777)
         log = folder / "output"
-        with running(peer.command(folder, port, server), log) as process:
+        with successors(folder), running(peer.command(folder, port, server), log) as process:
             wait_for(port, process, log)
             origin = f"127.0.0.1:{server}" if peer.goes_to_one_server else "127.0.0.1"
             arguments = peer.arguments or ("--way", peer.way)
             schedules = options.schedules if peer.is_ours else options.schedules_others
             command = [f"127.0.0.1:{port}", *arguments, "--origin-address", origin]
+            if peer.meanwhile:
+                command += ["--meanwhile", peer.meanwhile(folder, process.pid)]
             return conform(binary, command, options, schedules)
 
 
@@ -295,6 +362,7 @@ def run_transparent(binary: Path, options: argparse.Namespace, version: int, kee
         config.write_text(
             f'log = "connections"\n[[listen]]\naddress = "{listener}"\nway = "transparent"\n'
             f'clients = ["{clients}"]\nkeep_client_address = {str(keep).lower()}\n'
+            '[destinations]\nallow = ["10.83.0.0/16", "fd83::/16"]\n'
         )
         inside = ["ip", "netns", "exec", ROUTER, str(binary.resolve()), "proxy"]
         rules = ["--listener", listener, "--interface", "lan"]
@@ -379,7 +447,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--binary", type=Path, default=Path("target/release/headend"))
     parser.add_argument("--out", type=Path, default=Path("out/conform.json"))
     parser.add_argument("--schedules", type=int, default=10_000, help="for ours, in each way in (default: 10000)")
-    parser.add_argument("--schedules-others", type=int, default=1_080, help="for each of the others (default: 1080)")
+    parser.add_argument("--schedules-others", type=int, default=1_200, help="for each of the others (default: 1200)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--time-limit", default="10min", help="for each (default: 10min)")
     parser.add_argument("--page", type=Path, help="a page of the docs whose table is to be this run's")

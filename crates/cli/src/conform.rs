@@ -1,5 +1,6 @@
 //! `headend conform`
 
+mod disturbance;
 mod report;
 
 use std::io::{self, IsTerminal, Write};
@@ -19,6 +20,7 @@ use crate::failure::Failure;
 use crate::printing::{self, TextFormat};
 use crate::signals;
 
+use disturbance::Disturbance;
 use report::Heading;
 
 /// Test whether a proxy, of any make, is as good as a wire: seeded random schedules of writes, ends, resets and stalls
@@ -102,6 +104,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", default_value = "64MB", value_parser = bytes)]
     held_max: u64,
 
+    /// A command for the shell that is run again and again meanwhile, such as one that has the proxy read its file again
+    #[arg(long, value_name = "COMMAND")]
+    meanwhile: Option<String>,
+
+    /// The time from the end of that command to its next begin
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = span, requires = "meanwhile")]
+    every: Duration,
+
     /// Form of the matrix on stdout
     #[arg(long, value_enum, default_value_t = TextFormat::Text)]
     format: TextFormat,
@@ -138,8 +148,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     allow_many_descriptors();
     let progress = ProgressLine::new(arguments.quiet, heading.asked);
     let begin = Instant::now();
+    let mut disturbance = arguments.meanwhile.as_deref().map(|command| Disturbance::new(command, arguments.every));
     let report = trial.run(&mut |matrix| {
         progress.show(matrix);
+        disturbance.iter_mut().for_each(Disturbance::go_on);
         let is_over = interrupted.load(Ordering::Relaxed) || begin.elapsed() >= arguments.time_limit;
         if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
@@ -149,6 +161,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Error::NoProxy { .. } => Failure::Failed(format!("{error} (--way {})", heading.way)),
         Error::SocketPlace(_) => Failure::Failed(format!("--client-namespace: {error}")),
     })?;
+    if let Some(why) = disturbance.and_then(Disturbance::finish) {
+        return Err(Failure::Failed(format!("--meanwhile: {why}")));
+    }
     printing::print(|out| match arguments.format {
         TextFormat::Text => report::write_text(&heading, &report, out),
         TextFormat::Json => report::write_json(&heading, &report, out),

@@ -152,3 +152,19 @@ fn a_behaviour_that_a_way_in_does_not_have_is_a_wrong_request() {
         assert!(text.contains(expected), "{arguments:?}: {text}");
     }
 }
+
+#[test]
+fn a_disturbance_goes_on_meanwhile_and_its_failure_is_the_run_s() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let notes = folder.path().join("notes");
+    let run = |command: &str| {
+        let words = ["conform", "--way", "transparent", "--schedules", "60", "--every", "10ms", "--meanwhile", command];
+        Command::new(env!("CARGO_BIN_EXE_headend")).args(words).output().expect("it runs")
+    };
+    let output = run(&format!("echo again >>{}", notes.display()));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(std::fs::read_to_string(&notes).expect("it was run").lines().count() > 1, "more than once");
+    let output = run("exit 3");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("--meanwhile: exit 3"), "{said}");
+}

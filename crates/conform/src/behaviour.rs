@@ -35,6 +35,9 @@ pub enum Behaviour {
     StalledClient,
     StalledServer,
     Refused,
+    Urgent,
+    Churn,
+    Long,
     HeaderInPieces,
     WrongHeader,
     Get,
@@ -77,6 +80,9 @@ const TUNNEL: &[Behaviour] = &[
     Behaviour::StalledClient,
     Behaviour::StalledServer,
     Behaviour::Refused,
+    Behaviour::Urgent,
+    Behaviour::Churn,
+    Behaviour::Long,
 ];
 
 /// The behaviours of messages of HTTP.
@@ -194,6 +200,9 @@ impl Behaviour {
                 ("stalled-server", "a server that stops reading holds back the client and nothing else")
             }
             Behaviour::Refused => ("refused", "a server that refuses is a refusal for the client"),
+            Behaviour::Urgent => ("urgent", "an urgent byte (RFC 6093) arrives in its place in the stream"),
+            Behaviour::Churn => ("churn", "short connections come and go by the dozen"),
+            Behaviour::Long => ("long", "a transfer of 20 MB and more arrives, once in a while of 1 GB"),
             Behaviour::HeaderInPieces => ("header-in-pieces", "a PROXY header is read also if it comes in pieces"),
             Behaviour::WrongHeader => ("wrong-header", "who begins with no valid PROXY header gets no connection"),
             Behaviour::Get => ("get", "an answer arrives whole, however it tells where it ends"),

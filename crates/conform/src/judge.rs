@@ -157,7 +157,7 @@ fn ending_of_message(
 /// that end before it wrote what did not arrive.
 fn was_to_follow(writer: &Script, sent: &Outcome, seen: &Outcome) -> bool {
     let before = writer.steps.iter().take_while(|step| **step != Step::UntilEnd);
-    let before: u64 = before.map(|step| if let Step::Write(bytes) = step { *bytes as u64 } else { 0 }).sum();
+    let before: u64 = before.map(Step::bytes).sum();
     sent.write_error.is_some() || (writer.steps.contains(&Step::UntilEnd) && seen.received <= before)
 }
 

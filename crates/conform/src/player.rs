@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use socket2::SockRef;
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time;
@@ -54,6 +55,8 @@ pub(crate) async fn play(
     exchange: &Exchange,
 ) -> (Outcome, Option<TcpStream>) {
     let Begin { early, came, first, is_reset, dialogue, told } = begin;
+    // An urgent byte is one of the stream (RFC 6093 s4); a socket that cannot be told so any more has failed.
+    let _ = SockRef::from(&stream).set_out_of_band_inline(true);
     let (seed, connection) = (exchange.seed, exchange.connection);
     let mine = Pattern::new(seed, connection, end as usize);
     let theirs = Pattern::new(seed, connection, end.other() as usize);
@@ -249,6 +252,10 @@ impl Player<'_> {
                     left -= bytes;
                 }
             }
+            Step::Urgent => {
+                self.at.set("an urgent byte");
+                self.send_urgent().await?;
+            }
             Step::Pause(pause) => {
                 self.at.set("a pause");
                 time::sleep(pause).await;
@@ -336,6 +343,25 @@ impl Player<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Writes the next byte of its stream as an urgent one.
+    async fn send_urgent(&self) -> io::Result<()> {
+        let mut byte = [0];
+        self.mine.fill(self.sent.get(), &mut byte);
+        loop {
+            self.stream.writable().await?;
+            let send = || SockRef::from(self.stream).send_out_of_band(&byte);
+            match self.stream.try_io(Interest::WRITABLE, send) {
+                Ok(_) => {
+                    self.sent.set(self.sent.get() + 1);
+                    self.exchange.note_sent(self.end, 1);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Writes what is around and in messages, as far as it was not.

@@ -120,7 +120,20 @@ impl Runner {
             match self.open(gate, plan, exchange.clone(), kept).await {
                 Ok(call) => calls.push(call),
                 Err(fault) if connection.waits => {
-                    faults.push(Fault::new("other-connection-blocked", fault.detail));
+                    // It is the stalled one's doing only if such a connection gets through without it.
+                    stalled.released.give();
+                    let again = Arc::new(Exchange::new(plan.seed, exchange.connection, count, self.held_bytes_max));
+                    let opened = self.open(gate, plan, again.clone(), None).await;
+                    again.abort.give();
+                    faults.push(match opened {
+                        Ok(call) => {
+                            if let Some(mut call) = call {
+                                call.outcomes().await;
+                            }
+                            Fault::new("other-connection-blocked", fault.detail)
+                        }
+                        Err(_) => fault,
+                    });
                     break;
                 }
                 Err(fault) => {
@@ -132,8 +145,12 @@ impl Runner {
                 if let Some(call) = calls.last_mut().and_then(Option::as_mut)
                     && self.unless_stuck(&exchanges, call.outcomes()).await.is_none()
                 {
-                    let detail = "the connection beside the stalled one did not end";
-                    faults.push(Fault::new("other-connection-blocked", detail));
+                    stalled.released.give();
+                    // If it is stuck all the same, what its ends had seen tells where.
+                    if self.unless_stuck(&exchanges, call.outcomes()).await.is_some() {
+                        let detail = "the connection beside the stalled one did not end before that read on";
+                        faults.push(Fault::new("other-connection-blocked", detail));
+                    }
                 } else if self.unless_stuck(&exchanges, stalled.other_way.given()).await.is_none() {
                     let detail = "the bytes that the stalled reader wrote did not arrive";
                     faults.push(Fault::new("other-direction-blocked", detail));

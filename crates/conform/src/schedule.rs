@@ -47,6 +47,8 @@ pub(crate) enum Step {
     Head,
     /// Writes so many bytes.
     Write(usize),
+    /// Writes one byte, and says that it is urgent (RFC 9293 s3.8.5, RFC 6093).
+    Urgent,
     Pause(Duration),
     /// Ends its direction.
     HalfClose,
@@ -88,8 +90,22 @@ pub(crate) struct Reading {
     pub(crate) stall_at: Option<u64>,
 }
 
+/// The longest transfer, and one in how many of those that are long is that long.
+const LONGEST_BYTES: usize = 1_000_000_000;
+const LONGEST_EVERY: u64 = 64;
 /// The longest that a schedule pauses: shorter than anybody's patience.
 const LATE_MS_MAX: u64 = 1_800;
+
+impl Step {
+    /// The bytes that it certainly writes.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Step::Write(bytes) => *bytes as u64,
+            Step::Urgent => 1,
+            _ => 0,
+        }
+    }
+}
 
 impl Schedule {
     /// The schedule with this seed, of those about a behaviour of `suite`.
@@ -111,6 +127,7 @@ impl Draw {
             vec![connection, beside]
         };
         match behaviour {
+            Behaviour::Churn => (0..self.between(12, 40)).map(|_| self.brief()).collect(),
             Behaviour::Several => (0..self.between(3, 8)).map(|_| self.conversation()).collect(),
             Behaviour::StalledClient => {
                 let (client, server) = self.stalled();
@@ -257,6 +274,8 @@ impl Draw {
                 server.reading = self.slow(1_000_000);
                 ConnectionPlan::new(self.ends(steps), server)
             }
+            Behaviour::Urgent => self.urgent(),
+            Behaviour::Long => self.long(),
             Behaviour::Refused | Behaviour::WrongHeader => {
                 ConnectionPlan::new(self.ends(Vec::new()), self.ends(Vec::new()))
             }
@@ -272,6 +291,65 @@ impl Draw {
         let mut server = self.script(down, Last::Close);
         server.steps.push(Step::UntilBytes(bytes));
         ConnectionPlan::new(self.ends(up), server)
+    }
+
+    /// A connection that is over soon, whichever way.
+    fn brief(&mut self) -> ConnectionPlan {
+        let (mut request, asked) = self.writes(2_000, 2);
+        let answer = self.writes(20_000, 3).0;
+        match self.between(0, 3) {
+            0 => {
+                request.push(Step::HalfClose);
+                let mut second = vec![Step::UntilEnd];
+                second.extend(answer);
+                ConnectionPlan::new(self.ends(request), self.script(second, Last::Close))
+            }
+            1 => {
+                let mut resetting = self.answers_and_closes(asked, answer);
+                resetting.last = Last::Reset;
+                ConnectionPlan::new(self.ends(request), resetting)
+            }
+            _ => ConnectionPlan::new(self.ends(request), self.answers_and_closes(asked, answer)),
+        }
+    }
+
+    /// Urgent bytes between others, both ways, once both ends are there.
+    fn urgent(&mut self) -> ConnectionPlan {
+        let one = |draw: &mut Draw| {
+            let (first, sent) = draw.writes(1_000, 1);
+            let mut rest = Vec::new();
+            for _ in 0..draw.between(1, 12) {
+                rest.extend(draw.writes(100_000, 2).0);
+                rest.push(Step::Urgent);
+                if draw.coin() {
+                    rest.push(Step::Pause(draw.millis(0, 20)));
+                }
+            }
+            (first, sent, rest)
+        };
+        let (up, asked, more_up) = one(self);
+        let (down, answered, more_down) = one(self);
+        let script = |first: Vec<Step>, awaited: u64, rest: Vec<Step>| {
+            [first, vec![Step::UntilBytes(awaited)], rest, vec![Step::HalfClose]].concat()
+        };
+        ConnectionPlan::new(self.ends(script(up, answered, more_up)), self.ends(script(down, asked, more_down)))
+    }
+
+    /// One end sends much while the other says a little.
+    fn long(&mut self) -> ConnectionPlan {
+        let bytes = match self.between(0, LONGEST_EVERY - 1) {
+            0 => LONGEST_BYTES,
+            _ => self.between(20_000_000, 60_000_000) as usize,
+        };
+        let mut steps = vec![Step::Write(bytes / 2)];
+        if self.coin() {
+            steps.push(Step::Pause(self.millis(0, 300)));
+        }
+        steps.extend([Step::Write(bytes - bytes / 2), Step::HalfClose]);
+        let mut other = self.writes(20_000, 3).0;
+        other.push(Step::HalfClose);
+        let (long, other) = (self.ends(steps), self.ends(other));
+        self.either_way(long, other)
     }
 
     /// Question and answer in turns.
@@ -456,7 +534,7 @@ mod tests {
                 });
                 let most = awaited.max().unwrap_or(0);
                 let floods = writer.steps.iter().any(|step| matches!(step, Step::Flood | Step::Pour));
-                let written = |step: &Step| if let Step::Write(bytes) = step { *bytes as u64 } else { 0 };
+                let written = Step::bytes;
                 let sent = early + writer.steps.iter().map(written).sum::<u64>();
                 assert!(floods || most <= sent, "seed {seed}: {most} of {sent} bytes are awaited");
             }
@@ -470,7 +548,7 @@ mod tests {
                 let Some(dialogue) = connection.dialogue else { continue };
                 for (script, framing) in [(&connection.client, dialogue.request), (&connection.server, dialogue.answer)]
                 {
-                    let written = |step: &Step| if let Step::Write(bytes) = step { *bytes as u64 } else { 0 };
+                    let written = Step::bytes;
                     let body = script.steps.iter().map(written).sum::<u64>();
                     match framing {
                         crate::message::Framing::Length(length) if script.last == Last::Reset => {

@@ -28,6 +28,8 @@ pub(crate) enum Flaw {
     WritesBeforeItReadsOn,
     ServesOneAtATime,
     NeverHoldsBack,
+    TakesOnlyOne,
+    DropsUrgentBytes,
     // Flaws with headers of the PROXY protocol.
     DropsTheHeader,
     NamesItself,
@@ -70,8 +72,13 @@ impl Proxy {
             LocalSet::new().block_on(&runtime, async move {
                 let listener = TcpListener::from_std(listener).expect("a listener that does not block");
                 let turn = Arc::new(Mutex::new(()));
+                let mut taken = 0;
                 loop {
                     let Ok((client, _)) = listener.accept().await else { continue };
+                    taken += 1;
+                    if flaw == Flaw::TakesOnlyOne && taken > 1 {
+                        continue;
+                    }
                     let turn = turn.clone();
                     tokio::task::spawn_local(async move {
                         let joined = match tongue {
@@ -213,6 +220,9 @@ async fn requested(client: &TcpStream, flaw: Flaw) -> io::Result<TcpStream> {
 
 async fn relay(client: TcpStream, server: TcpStream, flaw: Flaw, turn: &Mutex<()>) {
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    for stream in [&client, &server] {
+        let _ = SockRef::from(stream).set_out_of_band_inline(flaw != Flaw::DropsUrgentBytes);
+    }
     let both = async { tokio::try_join!(pump(&client, &server, flaw, turn), pump(&server, &client, flaw, turn)) };
     let outcome =
         if flaw == Flaw::WritesBeforeItReadsOn { in_turns(&client, &server).await } else { both.await.map(drop) };
