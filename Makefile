@@ -72,6 +72,11 @@ conform: conform-packages build-packages $(TARGET)/release/headend ## 10,000 sch
 bench-proxy: conform-packages build-packages $(TARGET)/release/headend ## as root: our proxy's throughput, CPU, latency and memory, beside HAProxy's
 	@python3 bench/proxy.py --binary $(TARGET)/release/headend --out $(OUT)/bench-proxy.json $(if $(PAGE),--page $(PAGE))
 
+.PHONY: bench-quic
+bench-quic: conform-packages build-packages $(VENV)/.run $(TARGET)/release/headend ## as root: HTTP/3 past the transparent proxy, HTTP/2 through it, over a line that loses packets
+	@$(VENV)/bin/pip install --quiet aioquic
+	@$(VENV)/bin/python bench/quic.py --binary $(TARGET)/release/headend --out $(OUT)/bench-quic.json $(if $(PAGE),--page $(PAGE))
+
 .PHONY: bench-copying
 bench-copying: build-packages $(TARGET)/release/headend ## as root: splice beside reads and writes of several sizes, from socket to socket
 	@cargo build --quiet --release --locked -p headend-host --example copying

@@ -1,10 +1,10 @@
 """How fast and how large headend's proxy is, beside others on the same path in the same run.
 
 Client, proxy and server stand in three namespaces joined by veth pairs. All proxies connect everything on to one
-server, and take turns: headend with `way = "forward"`; HAProxy in TCP mode as its experts set it up, with splice and pipes
-of 1 MiB or with buffers of 256 KiB, on one thread and on two; nginx's stream module with buffers of 256 KiB. All sockets
-have CUBIC. CPU is what the proxy's process used, user and system; what the kernel does for packets in interrupts it charges
-to whoever runs, for all alike. It takes root. The exit code is 1 if a goal is missed.
+server, and take turns: headend with `way = "forward"`; HAProxy in TCP mode as its experts set it up, with splice and
+pipes of 1 MiB or with buffers of 256 KiB, on one thread and on two; nginx's stream module with buffers of 256 KiB. All
+sockets have CUBIC. CPU is what the proxy's process used, user and system; what the kernel does for packets in
+interrupts it charges to whoever runs, for all alike. It takes root. The exit code is 1 if a goal is missed.
 
 A part of it alone, with --only, is added to what the file of --out has of the others.
 """
@@ -502,9 +502,10 @@ def measure(name: str, options: argparse.Namespace, progress: Progress) -> Part:
     about = machine()
     begin = load().split(",")[0]
     progress.say(f"{name}: {about['cores']} cores, load {begin}")
+    programs = f"{about['haproxy'] or 'no HAProxy'}, {about['nginx'] or 'no nginx'}"
     part = Part(
         figures={},
-        machine=f"{about['cores']} cores, Linux {about['kernel']}, {about['haproxy'] or 'no HAProxy'}, {about['nginx']}",
+        machine=f"{about['cores']} cores, Linux {about['kernel']}, {programs}",
         load_at_start=begin,
         is_busy=is_busy(),
         rounds=options.rounds,

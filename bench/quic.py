@@ -1,9 +1,9 @@
-"""What an HTTP/3 client and an HTTP/2 client take for a file over a lossy line, past the transparent proxy and through it.
+"""What HTTP/3 and HTTP/2 take for a file over a lossy line, past the transparent proxy and through it.
 
 Client, proxy and server stand in three namespaces. Between client and proxy `headend emulate` runs a cable of 25 Mbit/s
-down and 3 Mbit/s up, 20 ms there and back, which loses packets; between proxy and server a path of 100 Mbit/s and 80 ms.
-HTTP/3 is aioquic at both ends (CUBIC), HTTP/2 is curl and nginx over TLS. Each fetch is a new connection. It takes root, and
-aioquic for the Python that runs it (`pip install aioquic`); without that, only HTTP/2 is measured.
+down and 3 Mbit/s up, 20 ms there and back, which loses packets; between proxy and server a path of 100 Mbit/s and
+80 ms. HTTP/3 is aioquic at both ends (CUBIC), HTTP/2 is curl and nginx over TLS. Each fetch is a new connection. It
+takes root, and aioquic for the Python that runs it (`pip install aioquic`); without that, only HTTP/2 is measured.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ try:
 except ImportError:
     QuicConnectionProtocol = None  # type: ignore[assignment,misc]
 
-CLIENT, LINE, ROUTER, PATH_NS, SERVER = (f"headend-quic-{os.getpid()}-{n}" for n in ("pc", "line", "router", "path", "server"))
+CLIENT, LINE, ROUTER, PATH_NS, SERVER = (
+    f"headend-quic-{os.getpid()}-{n}" for n in ("pc", "line", "router", "path", "server")
+)
 CLIENT_ADDRESS, SERVER_ADDRESS = "10.85.1.2", "10.85.2.2"
 WINDOW_BYTES = 1 << 26
 LINE_SCENARIO = """\
@@ -60,9 +62,12 @@ back = { rate = "3Mbit/s", loss = "0%" }
 from = "router"
 to = "pc"
 """
-PATH_SCENARIO = LINE_SCENARIO.replace("25Mbit/s", "100Mbit/s").replace("3Mbit/s", "100Mbit/s").replace(
-    '"10ms"', '"40ms"'
-).replace("125KB", "1MB")
+PATH_SCENARIO = (
+    LINE_SCENARIO.replace("25Mbit/s", "100Mbit/s")
+    .replace("3Mbit/s", "100Mbit/s")
+    .replace('"10ms"', '"40ms"')
+    .replace("125KB", "1MB")
+)
 
 
 if QuicConnectionProtocol is not None:
@@ -95,7 +100,12 @@ if QuicConnectionProtocol is not None:
         def ask(self, host: str, path: str) -> None:
             """Sends the request."""
             stream = self._quic.get_next_available_stream_id()
-            fields = ((b":method", b"GET"), (b":scheme", b"https"), (b":authority", host.encode()), (b":path", path.encode()))
+            fields = (
+                (b":method", b"GET"),
+                (b":scheme", b"https"),
+                (b":authority", host.encode()),
+                (b":path", path.encode()),
+            )
             self.http.send_headers(stream, list(fields), True)
             self.transmit()
 
@@ -172,19 +182,38 @@ def path(binary: Path, folder: Path, loss: str) -> Iterator[None]:
         ip(f"-n {CLIENT} route add default via 10.85.1.1 congctl cubic")
         ip(f"-n {SERVER} route add default via 10.85.2.1 congctl cubic")
         subprocess.run(["ip", "netns", "exec", ROUTER, "sysctl", "-qw", "net.ipv4.ip_forward=1"], check=True)
-        for namespace, text, more in ((LINE, LINE_SCENARIO, ["--set", f"links.cable.loss={loss}"]), (PATH_NS, PATH_SCENARIO, [])):
+        for namespace, text, more in (
+            (LINE, LINE_SCENARIO, ["--set", f"links.cable.loss={loss}"]),
+            (PATH_NS, PATH_SCENARIO, []),
+        ):
             file = folder / f"{namespace}.toml"
             file.write_text(text)
-            words = ["ip", "netns", "exec", namespace, str(binary), "emulate", str(file), *more, "--interfaces", "router", "end"]
+            words = [
+                "ip",
+                "netns",
+                "exec",
+                namespace,
+                str(binary),
+                "emulate",
+                str(file),
+                *more,
+                "--interfaces",
+                "router",
+                "end",
+            ]
             stack.enter_context(running(words, folder / f"{namespace}.log"))
         time.sleep(0.7)
-        subprocess.run(["ip", "netns", "exec", CLIENT, "ping", "-c", "2", "-W", "2", SERVER_ADDRESS], capture_output=True, check=False)
+        subprocess.run(
+            ["ip", "netns", "exec", CLIENT, "ping", "-c", "2", "-W", "2", SERVER_ADDRESS],
+            capture_output=True,
+            check=False,
+        )
         yield
 
 
 @contextmanager
 def servers(folder: Path, sizes: Sequence[int]) -> Iterator[None]:
-    """nginx for HTTP/2, and aioquic for HTTP/3, in the server's namespace."""
+    """Nginx for HTTP/2, and aioquic for HTTP/3, in the server's namespace."""
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=server"
     subprocess.run([*words.split(), "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
@@ -196,11 +225,14 @@ def servers(folder: Path, sizes: Sequence[int]) -> Iterator[None]:
     config.write_text(
         f"daemon off;\npid {folder}/nginx.pid;\nerror_log {folder}/nginx.log;\nworker_processes 1;\nuser root;\n"
         "events {}\nhttp { access_log off; server { "
-        f"listen {SERVER_ADDRESS}:443 ssl http2; ssl_certificate {certificate}; ssl_certificate_key {key}; root {files}; }} }}\n"
+        f"listen {SERVER_ADDRESS}:443 ssl http2; ssl_certificate {certificate}; ssl_certificate_key {key}; "
+        f"root {files}; }} }}\n"
     )
     inside = ["ip", "netns", "exec", SERVER]
     with ExitStack() as stack:
-        stack.enter_context(running([*inside, "nginx", "-c", str(config), "-e", f"{folder}/nginx.log"], folder / "nginx.out"))
+        stack.enter_context(
+            running([*inside, "nginx", "-c", str(config), "-e", f"{folder}/nginx.log"], folder / "nginx.out")
+        )
         if QuicConnectionProtocol is not None:
             h3 = [*inside, sys.executable, __file__, "serve", SERVER_ADDRESS, str(certificate), str(key)]
             until(stack.enter_context(ended(subprocess.Popen(h3, stdout=subprocess.PIPE, text=True))), "ready")
@@ -314,7 +346,9 @@ def table(times: Times, about: str) -> str:
         for by_way in times.values():
             values = by_way.get(way, [])
             few = f"{values[0]:.2f}" if len(values) == 1 else ""
-            many = f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})" if len(values) > 1 else few
+            many = (
+                f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})" if len(values) > 1 else few
+            )
             cells.append(many)
         if any(cells):
             lines.append(f"| {way} | {' | '.join(cells)} |")
