@@ -72,6 +72,10 @@ conform: conform-packages build-packages $(TARGET)/release/headend ## 10,000 sch
 bench-proxy: conform-packages build-packages $(TARGET)/release/headend ## as root: our proxy's throughput, CPU, latency and memory, beside HAProxy's
 	@python3 bench/proxy.py --binary $(TARGET)/release/headend --out $(OUT)/bench-proxy.json $(if $(PAGE),--page $(PAGE))
 
+.PHONY: bench-transparent
+bench-transparent: conform-packages build-packages $(TARGET)/release/headend ## as root: what holding SYNs costs the transparent proxy and its clients
+	@python3 bench/transparent.py --binary $(TARGET)/release/headend --out $(OUT)/bench-transparent.json $(if $(PAGE),--page $(PAGE))
+
 .PHONY: bench-quic
 bench-quic: conform-packages build-packages $(VENV)/.run $(TARGET)/release/headend ## as root: HTTP/3 past the transparent proxy, HTTP/2 through it, over a line that loses packets
 	@$(VENV)/bin/pip install --quiet aioquic
