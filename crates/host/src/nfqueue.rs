@@ -271,15 +271,18 @@ impl AsFd for Queue {
 
 /// Adds to an error of the first steps what it means here.
 fn explained(error: io::Error) -> io::Error {
-    let why = match error.raw_os_error() {
+    let (kind, why) = match error.raw_os_error() {
         // What the kernel says to whoever may take queues (others are refused before).
-        Some(libc::EPERM | libc::EBUSY) => {
-            "another program uses it: another trunk or proxy? (`queue` of the file names the number)"
+        Some(libc::EPERM | libc::EBUSY) => (
+            io::ErrorKind::Other,
+            "another program uses it: another trunk or proxy? (`queue` of a trunk's file names its number)",
+        ),
+        Some(libc::EINVAL | libc::EPROTONOSUPPORT) => {
+            (io::ErrorKind::Unsupported, "this kernel has no NFQUEUE (module nfnetlink_queue)")
         }
-        Some(libc::EINVAL | libc::EPROTONOSUPPORT) => "this kernel has no NFQUEUE (module nfnetlink_queue)",
         _ => return error,
     };
-    io::Error::other(format!("{error}: {why}"))
+    io::Error::new(kind, format!("{error}: {why}"))
 }
 
 fn option(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {

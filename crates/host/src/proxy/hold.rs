@@ -54,8 +54,10 @@ const TICK: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_millis(700);
 /// The time between two words to the kernel that the proxy serves; each is good for [`super::rules::SERVING_TIME`].
 const SAY_EVERY: Duration = Duration::from_millis(200);
-/// Before the queue is tried again that another process has.
+/// Before the queue is tried again that another process has, and before that is said: one whose place this one takes gives it
+/// up soon.
 const TRY_EVERY: Duration = Duration::from_millis(500);
+const TRIES: u32 = 6;
 
 /// Servers' connections that wait for their clients', and the way to the thread that holds SYNs.
 #[derive(Debug)]
@@ -63,6 +65,7 @@ pub(crate) struct Holds {
     ready: Mutex<HashMap<Ends, Ready>>,
     silent: UnboundedSender<SocketAddr>,
     received: Mutex<Option<UnboundedReceiver<SocketAddr>>>,
+    has_started: AtomicBool,
     is_over: AtomicBool,
     begin: Instant,
     /// Milliseconds from `begin` to the last sign of life of the thread.
@@ -99,6 +102,7 @@ impl Holds {
             ready: Mutex::default(),
             silent,
             received: Mutex::new(Some(received)),
+            has_started: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             begin: Instant::now(),
             alive_ms: AtomicU64::new(0),
@@ -136,9 +140,12 @@ impl Holds {
     }
 }
 
-/// Starts the threads that hold SYNs and tell the kernel so. They keep the capabilities that the calling thread has.
+/// Starts the threads that hold SYNs and tell the kernel so, once. They keep the capabilities that the calling thread has.
 pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
     let holds = shared.holds.clone();
+    if holds.has_started.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
     let mut sets = Sets::open().during(|| "tell the kernel that the proxy serves")?;
     holds.live();
     // Once before anybody is told that the proxy listens.
@@ -204,7 +211,7 @@ async fn keep(shared: Weak<Shared>, holds: &Arc<Holds>) {
     let mut sets = Sets::open().ok();
     let mut queue = None;
     let mut next_try = Instant::now();
-    let mut has_said = false;
+    let mut tries = 0;
     let mut clock = tokio::time::interval(TICK);
     clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut last = Instant::now();
@@ -212,9 +219,15 @@ async fn keep(shared: Weak<Shared>, holds: &Arc<Holds>) {
         let Some(strong) = shared.upgrade() else { return };
         if queue.is_none() && keeper.is_wanted(&strong) && Instant::now() >= next_try {
             match open() {
-                Ok(taken) => queue = Some(taken),
+                Ok(taken) => {
+                    queue = Some(taken);
+                    if tries >= TRIES {
+                        strong.say("SYNs are held from now on: clients are answered once their server has");
+                    }
+                }
                 Err(error) => {
-                    if !std::mem::replace(&mut has_said, true) {
+                    tries += 1;
+                    if tries == TRIES || (tries == 1 && error.kind() != io::ErrorKind::Other) {
                         strong.say(&not_held(&error));
                     }
                     next_try = Instant::now() + TRY_EVERY;

@@ -318,6 +318,9 @@ impl Proxy {
             self.close(open);
         }
         self.accept_from(shares);
+        if self.open.iter().any(|open| open.listener.way == Way::Transparent) {
+            hold::start(&self.shared)?;
+        }
         Ok(kept_back)
     }
 
