@@ -252,8 +252,7 @@ impl Edge {
     /// (s2.3.2 of the thesis).
     fn charge(&mut self, which: usize, len: Bytes) {
         let (peer, last) = (self.mouths[which].peer.node, self.mouths[which].charged);
-        let count = self.mouths.len();
-        for next in (last + 1..=last + count).map(|next| next % count) {
+        for next in (last + 1..self.mouths.len()).chain(0..=last) {
             let mouth = &mut self.mouths[next];
             if mouth.peer.node != peer {
                 continue;

@@ -10,6 +10,10 @@ use crate::units::{Bytes, Rate};
 /// duplicate ACKs), for "the threshold K should not be too small".
 const EXEMPT_MIN: u64 = 3;
 
+/// The least window of a flow, in packets, with which it is told: "the dropping policy should allow" fast retransmit "to work for all
+/// flows whose packets are selected", and that needs three packets behind the lost one (RFC 5681 s3.2).
+const WINDOW_MIN: u64 = EXEMPT_MIN + 1;
+
 /// The silence after which any flow is forgotten; one without exemption is forgotten as soon as it is not active. It is longer
 /// than any sender waits for a time-out before it sends again (RFC 6298 s2.5: 60 s at least).
 const FORGOTTEN: Duration = Duration::from_secs(64);
@@ -42,6 +46,8 @@ pub(crate) struct Shrinking {
 
 /// Drops a packet of each active flow for each time that the trunk halves its rate (P3), when more waits than usual (P2), and no
 /// second one of a flow before it has recovered from the first.
+///
+/// No flow is told while they are so many that each has a window too small for fast retransmit.
 ///
 /// Section 3.6 supposes a single control TCP. Of n, each halves a share of the trunk's window, and all flows together are to
 /// lose the same share of theirs: so a loss of one of them tells one flow in n, those first that were told longest ago.
@@ -93,6 +99,9 @@ impl Fair {
         self.forget(now);
         let mut active: Vec<_> = self.flows.values_mut().filter(|flow| now.since(flow.seen) <= idle).collect();
         self.exempt = exempt_packets(window, active.len() as u64, self.percent);
+        if window < WINDOW_MIN * active.len() as u64 {
+            return;
+        }
         self.untold += active.len() as u64;
         let tell = self.untold / controls;
         self.untold %= controls;
@@ -198,9 +207,17 @@ mod tests {
         let mut fair = fair();
         told(&mut fair, 0..6);
         for expected in [&[0][..], &[1, 2], &[3], &[4, 5]] {
-            fair.trunk_shrank(shrank(Time::ZERO, 8, 4));
+            fair.trunk_shrank(shrank(Time::ZERO, 32, 4));
             assert_eq!(told(&mut fair, 0..6), expected);
         }
+    }
+
+    #[test]
+    fn flows_with_windows_too_small_for_fast_retransmit_are_not_told() {
+        let mut fair = fair();
+        told(&mut fair, 0..6);
+        fair.trunk_shrank(shrank(Time::ZERO, 23, 1));
+        assert_eq!(told(&mut fair, 0..6), []);
     }
 
     #[test]

@@ -298,10 +298,13 @@ impl Sender {
     /// True if the control TCP whose turn it is, which may send, has credit for all of the packet that leaves next. Where
     /// packets are longer than a VMSS it "waits for more credits" (s2.2.5.2): each VMSS of them needs a header, and a router's
     /// buffer is measured for no more data than headers may follow (s2.2.7.2).
+    #[inline]
     fn has_credit(&mut self) -> bool {
-        if self.longest <= self.vmss {
-            return true;
-        }
+        self.longest <= self.vmss || self.has_credit_for_first()
+    }
+
+    #[cold]
+    fn has_credit_for_first(&mut self) -> bool {
         let Some(len) = self.tunnel.first().map(Packet::len).filter(|len| *len > self.vmss) else { return true };
         let control = &mut self.controls[self.turn];
         let has = control.connection.credit().is_none_or(|credit| control.unpaid + len <= credit);
