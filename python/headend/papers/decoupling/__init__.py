@@ -4,6 +4,7 @@ from typing import Any
 
 from headend.papers.decoupling import (
     equations,
+    factor,
     friendly,
     implementations,
     legacy,
@@ -12,8 +13,10 @@ from headend.papers.decoupling import (
     migration,
     protect,
     ring,
+    sending,
     signals,
     sockets,
+    streams,
     trunks,
     web,
 )
@@ -23,7 +26,10 @@ TITLE = "Decoupling Control From Data for TCP Congestion Control"
 PAPER = "S.-Y. Wang, PhD thesis, Harvard University, 1999"
 
 FIGURES: tuple[Figure[Any], ...] = (
+    streams.FIGURE_5,
+    streams.WEIGHTS_TABLE,
     trunks.OVERHEAD,
+    sending.SENDING,
     *implementations.FIGURES,
     trunks.TT1A,
     trunks.TT1B,
@@ -35,9 +41,10 @@ FIGURES: tuple[Figure[Any], ...] = (
     *legacy.FIGURES,
     migration.MIXED,
     friendly.FRIENDLY,
-    signals.SIGNALS_OF_TODAY,
+    *signals.FIGURES,
     equations.EQUATIONS,
     *sockets.FIGURES,
+    factor.FACTOR,
     *protect.FIGURES,
     *media.FIGURES,
 )

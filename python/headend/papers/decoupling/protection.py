@@ -242,22 +242,31 @@ def directions(
 def sizes(
     published: Mapping[str, Delays], suffix: str, factor: float, *, judged: bool
 ) -> Callable[[Results], list[Criterion]]:
-    """Whether throughput and mean delay of each case lie within a factor of the published ones."""
+    """Whether throughput, mean and deviation of the delay of each case lie within a factor of the published ones.
+
+    The largest delay, of which each run has one, stands beside.
+    """
 
     def measure(results: Results) -> list[Criterion]:
         criteria = []
         for case, row in published.items():
             result = results[case + suffix]
-            mean_delay = delays_of_runs(result, np.mean)
             for what, unit, value, measured in (
                 ("throughput", "KB/s", row[0], small_kbytes(result)),
-                ("mean delay", "ms", row[1], mean_delay),
+                ("mean delay", "ms", row[1], delays_of_runs(result, np.mean)),
+                ("deviation of delay", "ms", row[2], delays_of_runs(result, np.std)),
+                ("largest delay", "ms", row[3], delays_of_runs(result, np.max)),
             ):
                 accept = Range(value / factor, value * factor)
                 estimate = stats.mean(measured)
                 criteria.append(
                     criterion(
-                        f"{case}{suffix}, {what}", f"{value:g} {unit}", estimate, accept, unit=unit, judged=judged
+                        f"{case}{suffix}, {what}",
+                        f"{value:g} {unit}",
+                        estimate,
+                        accept,
+                        unit=unit,
+                        judged=judged and what != "largest delay",
                     )
                 )
         return criteria

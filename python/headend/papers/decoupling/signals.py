@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,8 @@ from headend.papers import stats
 from headend.papers.claim import Claim, Range, criterion
 from headend.papers.figure import CaseFigure, markdown
 from headend.papers.model import Criterion
-from headend.papers.runner import Runner
+from headend.papers.runner import Runner, Settings, load, scenarios
+from headend.results import Result
 
 HEADER = 52
 NUMBERS = (1, 2, 4)
@@ -58,7 +60,7 @@ class Outcome:
 Outcomes = Mapping[Case, Outcome]
 
 
-def _run(runner: Runner, label: str, case: Case, runs: int) -> Outcome:
+def _run(runner: Runner, label: str, case: Case, runs: int, more: Settings | None = None) -> Outcome:
     settings = {
         "links.core.queue": QUEUES[case.queue],
         "nodes.b.personality": case.tcp,
@@ -70,6 +72,7 @@ def _run(runner: Runner, label: str, case: Case, runs: int) -> Outcome:
         # As long as a segment, with its number if it has one.
         "flows.user.packet": f"{PACKET[case.signal]}B",
         "duration": f"{SECONDS}s",
+        **(more or {}),
     }
     name = f"{label}: {case.queue}, {case.n} {case.tcp}, {case.signal}"
     result = runner.tables("signals", settings, name, runs)
@@ -118,9 +121,9 @@ _HEAD = "| signal | queue | TCPs | n | share | least | most | users' packets los
 
 def _table(outcomes: Outcomes) -> str:
     rows = [
-        f"| {case.signal} | {case.queue} | {TCPS[case.tcp]} | {case.n} | {outcome.share.mean():.3f} "
-        f"| {outcome.share.min():.3f} | {outcome.share.max():.3f} | {100 * outcome.lost:.2f}% "
-        f"| {100 * outcome.tcp_lost:.2f}% |"
+        f"| {case.signal} | {case.queue} | {TCPS[case.tcp]} | {case.n} | {outcome.share.mean():.3f} | "
+        f"{outcome.share.min():.3f} | {outcome.share.max():.3f} | {100 * outcome.lost:.2f}% | "
+        f"{100 * outcome.tcp_lost:.2f}% |"
         for case, outcome in outcomes.items()
     ]
     return markdown(_HEAD, rows)
@@ -129,8 +132,8 @@ def _table(outcomes: Outcomes) -> str:
 SIGNALS_OF_TODAY: CaseFigure[Outcomes] = CaseFigure(
     id="signals",
     title="A circuit among other TCPs through queues of today",
-    caption="What a circuit that stands for n TCPs gets of what it and n TCPs of its kind get of a link of 10 Mbit/s "
-    "with a round trip of 42 ms, by what tells it of congestion.",
+    caption="What a circuit that stands for n TCPs gets of what it and n TCPs of its kind get of a link of 10 "
+    "Mbit/s with a round trip of 42 ms, by what tells it of congestion.",
     section="5.4",
     kind="table",
     run=lambda runner, label, runs: {
@@ -145,8 +148,8 @@ SIGNALS_OF_TODAY: CaseFigure[Outcomes] = CaseFigure(
             id="decoupling.s5_4.any_condition",
             measure=_measure,
             reason=_reason,
-            tolerance="Within a tenth of half, the mean over seeds, in every cell with the thesis's headers. In-band "
-            "control, which is not the thesis's, stands beside.",
+            tolerance="Within a tenth of half, the mean over seeds, in every cell with the thesis's headers. "
+            "In-band control, which is not the thesis's, stands beside.",
         )
     ],
     notes=[
@@ -154,3 +157,99 @@ SIGNALS_OF_TODAY: CaseFigure[Outcomes] = CaseFigure(
         "dropped."
     ],
 )
+
+
+DAMAGE: Mapping[str, Any] = {
+    "bit errors, 2e-6": {"model": "bit", "rate": 2e-6},
+    "1% of packets": "1%",
+    "5% of packets": "5%",
+}
+BY: Mapping[str, Mapping[str, Any]] = {
+    "headers": {"loss_signal": "headers"},
+    "in-band": {"loss_signal": "in-band"},
+    "in-band, only delayed losses": {"loss_signal": "in-band", "losses": "delayed"},
+}
+"""What a circuit goes by."""
+
+
+def _alone(tcp: str, damage: str, by: str) -> dict[str, Any]:
+    """The scenario with a circuit of one window, which nobody shares the damaged link with."""
+    network = copy.deepcopy(dict(load(scenarios("decoupling") / "signals.toml")))
+    del network["flows"]["tcp"]
+    network["links"]["core"]["loss"] = DAMAGE[damage]
+    circuit = network["circuits"]["circuit"]
+    circuit.update(personality=tcp, controls=1, **BY[by])
+    network["flows"]["user"]["packet"] = f"{PACKET[circuit['loss_signal']]}B"
+    return network
+
+
+Damaged = Mapping[tuple[str, str, str], Result]
+
+
+def _damaged(runner: Runner, label: str, runs: int) -> Damaged:
+    keys = [(tcp, damage, by) for tcp in TCPS for damage in DAMAGE for by in BY]
+    return {key: runner.shared(_alone(*key), {}, f"{label}: {', '.join(key)}", runs) for key in keys}
+
+
+def _damage_table(results: Damaged) -> str:
+    def sent(tcp: str, damage: str, by: str) -> str:
+        table = results[tcp, damage, by].table("circuits")
+        return f"{8e-6 * table['controlled_bytes'].mean() / SECONDS:.2f}"
+
+    rows = [
+        f"| {damage} | {TCPS[tcp]} | {' | '.join(sent(tcp, damage, by) for by in BY)} |"
+        for damage in DAMAGE
+        for tcp in TCPS
+    ]
+    return markdown(f"| damage | TCPs | {' | '.join(BY)} |", rows)
+
+
+SIGNALS_DAMAGE: CaseFigure[Damaged] = CaseFigure(
+    id="signals-damage",
+    title="A circuit alone over a link that damages packets",
+    caption="Users' bytes that a circuit of one window sends over the same link [Mbit/s], with a queue of 35 "
+    "packets, by what tells it of congestion.",
+    section="5.4",
+    kind="table",
+    run=_damaged,
+    draw=_damage_table,
+    runs_quick=2,
+    runs_full=10,
+)
+
+BURSTS = (1500, 3000, 6000)
+"""The VMSS: so many bytes leave back to back."""
+
+
+def _burst(runner: Runner, label: str, runs: int) -> Mapping[tuple[int | None, int], Outcome]:
+    def one(vmss: int | None, n: int) -> Outcome:
+        case = Case("1 BDP in packets", "sack", n, "headers" if vmss else "in-band")
+        more = {"circuits.circuit.vmss": f"{vmss}B"} if vmss else {}
+        return _run(runner, f"{label}: VMSS {vmss}", case, runs, more)
+
+    return {(vmss, n): one(vmss, n) for vmss in (*BURSTS, None) for n in NUMBERS}
+
+
+def _burst_table(outcomes: Mapping[tuple[int | None, int], Outcome]) -> str:
+    rows = [
+        f"| {f'headers, VMSS {vmss}' if vmss else 'in-band'} | {n} | {outcome.share.mean():.3f} | "
+        f"{100 * outcome.lost:.2f}% | {100 * outcome.tcp_lost:.2f}% | {outcome.lost / outcome.tcp_lost:.2f} |"
+        for (vmss, n), outcome in outcomes.items()
+    ]
+    return markdown(
+        "| signal | n | share | users' packets lost | TCP's segments sent again | one over the other |", rows
+    )
+
+
+SIGNALS_BURSTS: CaseFigure[Mapping[tuple[int | None, int], Outcome]] = CaseFigure(
+    id="signals-bursts",
+    title="What leaves back to back, and what that loses",
+    caption="A circuit beside n TCPs, Reno with SACK, through a queue of 35 packets that drops at its tail: its "
+    "share and how many of its users' packets are dropped, beside theirs.",
+    section="5.4",
+    kind="table",
+    run=_burst,
+    draw=_burst_table,
+)
+
+FIGURES = (SIGNALS_OF_TODAY, SIGNALS_DAMAGE, SIGNALS_BURSTS)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from headend.papers import stats
 from headend.papers.claim import Claim, Range, about, at_most, criterion, more_than, number
 from headend.papers.decoupling.equations import packet_error_rate, throughput, window
-from headend.papers.figure import Drawn, Figure
+from headend.papers.figure import Drawn, Figure, markdown
 from headend.papers.model import Criterion, Kind, Series
 from headend.papers.runner import Runner, Settings, load, scenarios
 from headend.papers.stats import Estimate
@@ -43,16 +43,27 @@ def through(control: Mapping[str, Any], **more: Any) -> Settings:
     return {"flows.*.socket": {**control, **more}}
 
 
+def windows(size: str) -> Settings:
+    """All four hosts with buffers of this size."""
+    return {f"nodes.{node}.tcp.{buffer}": size for node in "acgh" for buffer in ("send_buffer", "receive_buffer")}
+
+
 DECOUPLING = "decoupling"
+QUEUED = "decoupling, queue of 50 packets and windows of 64 KiB"
 RENO, SACK = "Reno", "SACK"
 BY_SACK = "decoupling, control TCP with SACK"
 THEN: dict[str, Settings] = {
+    QUEUED: {**through(CONTROL, queue=50), **windows("64KiB")},
     DECOUPLING: through(CONTROL),
     BY_SACK: {**hosts("sack"), **through({"personality": "sack"})},
     RENO: {},
     SACK: hosts("sack"),
 }
-"""The TCPs of the thesis."""
+"""The TCPs of the thesis.
+
+The queue is that of Figure 21, as long as BSD's interfaces have theirs; the windows are those of section 3.7.3, the
+largest without scaling. The line without them makes each segment when it may leave.
+"""
 LINUX, BBR = "Linux (CUBIC, RACK)", "BBR"
 NOW: dict[str, Settings] = {
     "decoupling, control TCP of Linux": {**hosts("linux"), **through({"personality": "linux"})},
@@ -205,7 +216,13 @@ def _least(ratios: Mapping[float, Estimate]) -> Estimate:
 
 
 def _never_far_below(results: Results, group: str) -> list[Criterion]:
-    lines = ((DECOUPLING, RENO, True), (DECOUPLING, SACK, True), (BY_SACK, SACK, False))
+    lines = (
+        (QUEUED, RENO, True),
+        (QUEUED, SACK, True),
+        (DECOUPLING, RENO, False),
+        (DECOUPLING, SACK, False),
+        (BY_SACK, SACK, False),
+    )
     return [
         criterion(
             f"{line} over {other}, least",
@@ -227,15 +244,14 @@ def _measure_rs1(results: Results) -> list[Criterion]:
         criterion(
             f"over {other} at {ber:g}",
             "> 1",
-            _ratios(results, PUBLISHED, DECOUPLING, other)[ber],
+            _ratios(results, PUBLISHED, QUEUED, other)[ber],
             more_than(2 if ber == BERS[-1] else 1),
         )
         for other in (RENO, SACK)
         for ber in (RS2_BER, BERS[-1])
     ]
     shares = [
-        stats.mean(kbytes(results[PUBLISHED, DECOUPLING, ber]) / link_bound(packet_error_rate(ber, PACKET)))
-        for ber in BERS
+        stats.mean(kbytes(results[PUBLISHED, QUEUED, ber]) / link_bound(packet_error_rate(ber, PACKET))) for ber in BERS
     ]
     most = max(shares, key=lambda share: share.value)
     return [*above, criterion("of the bound, most", "< 1", most, at_most(1)), *_never_far_below(results, PUBLISHED)]
@@ -243,7 +259,7 @@ def _measure_rs1(results: Results) -> list[Criterion]:
 
 def _reason_rs1(results: Results, criteria: Sequence[Criterion]) -> str:
     wrong = "; ".join(f"{c.what} {number(c.measured)}" for c in criteria if c.judged and not c.holds)
-    names = (DECOUPLING, BY_SACK, RENO, SACK)
+    names = (QUEUED, DECOUPLING, BY_SACK, RENO, SACK)
     first = {name: results[PUBLISHED, name, BERS[0]] for name in names}
     busy = ", ".join(
         f"{name} {kbytes(result).mean():.0f} KB/s with {timeouts(result):.0f} time-outs and the link busy "
@@ -251,9 +267,10 @@ def _reason_rs1(results: Results, criteria: Sequence[Criterion]) -> str:
         for name, result in first.items()
     )
     return (
-        f"{wrong}. At {BERS[0]:g}: {busy}. Header packets are {100 * OVERHEAD:.1f}% of the data. What "
-        "is missing beyond is the time in which control TCPs of the thesis's kind wait for their timers of 500 ms, "
-        "because the router dropped several headers of one window."
+        f"{wrong}. At {BERS[0]:g}: {busy}. Header packets are {100 * OVERHEAD:.1f}% of the data. What is missing "
+        "beyond is the time in which control TCPs of the thesis's kind wait for their timers of 500 ms, because the "
+        "router dropped several headers of one window, and what is sent again for nothing: "
+        f"{redundancy(first[QUEUED])}."
     )
 
 
@@ -285,14 +302,10 @@ RS1 = SocketFigure(
     ],
 )
 
+WITH_100 = "with a queue of 100 packets"
 ALONE = "one connection alone"
 ALONE_PROMPT = "one connection alone, each header acknowledged"
-WINDOWS = {
-    f"sockets with buffers of {size} KiB": {
-        f"nodes.{node}.tcp.{buffer}": f"{size}KiB" for node in "acgh" for buffer in ("send_buffer", "receive_buffer")
-    }
-    for size in (32, 64)
-}
+WINDOWS = {f"without the queue, windows of {size} KiB": windows(f"{size}KiB") for size in (32, 64)}
 RS2_KBYTES, RS2_BOUND_KBYTES = 560, 615
 """Of Figure 23's text."""
 
@@ -313,16 +326,16 @@ def _measure_rs2(results: Results) -> list[Criterion]:
 
     def at(line: str, judged: bool) -> Criterion:
         measured = stats.mean(kbytes(results[PUBLISHED, line, RS2_RTT_MS]))
-        what = "both connections at 100 ms" if line == DECOUPLING else f"{line}, at 100 ms"
+        what = "both connections at 100 ms" if line == QUEUED else f"{line}, at 100 ms"
         return criterion(what, f"{RS2_KBYTES} KB/s", measured, goodput, unit="KB/s", judged=judged)
 
     return [
-        at(DECOUPLING, True),
+        at(QUEUED, True),
         criterion(
             "bound of one at 100 ms", f"{RS2_BOUND_KBYTES} KB/s", Estimate.exact(bound), about(615, 1), unit="KB/s"
         ),
         *_never_far_below(results, PUBLISHED),
-        *(at(line, False) for line in (ALONE, ALONE_PROMPT, *WINDOWS)),
+        *(at(line, False) for line in (DECOUPLING, WITH_100, ALONE, ALONE_PROMPT, *WINDOWS)),
     ]
 
 
@@ -330,17 +343,17 @@ def _reason_rs2(results: Results, criteria: Sequence[Criterion]) -> str:
     wrong = "; ".join(f"{c.what} {number(c.measured, c.unit)}" for c in criteria if c.judged and not c.holds)
     mean = {
         line: kbytes(results[PUBLISHED, line, RS2_RTT_MS]).mean()
-        for line in (DECOUPLING, ALONE, ALONE_PROMPT, *WINDOWS)
+        for line in (QUEUED, DECOUPLING, ALONE, ALONE_PROMPT, *WINDOWS)
     }
     small, large = (mean[line] for line in WINDOWS)
     return (
         f"{wrong}. The thesis's bound of {RS2_BOUND_KBYTES} KB/s is equation (5)'s for one TCP; for two it is "
         f"{window_bound(RS2_BER, RS2_RTT_MS, 2):.0f}. One connection alone gets {mean[ALONE]:.0f}, and "
         f"{mean[ALONE_PROMPT]:.0f} where each header is acknowledged, as equation (4) supposes and section 2.3.3 "
-        f"does not. Two get {mean[DECOUPLING]:.0f} if no socket buffer holds them back, {large:.0f} with buffers of "
-        f"64 KiB, the largest without window scaling, and {small:.0f} with 32 KiB. The thesis does not "
-        "state its buffers. It puts its gap to the bound down to redundancy; here "
-        f"{redundancy(results[PUBLISHED, DECOUPLING, RS2_RTT_MS])}."
+        f"does not. Two get {mean[QUEUED]:.0f} with the queue of Figure 21 and 64 KiB; without the queue "
+        f"{mean[DECOUPLING]:.0f} if no window holds them back, {large:.0f} with 64 KiB, {small:.0f} with 32 KiB. The "
+        "thesis does not state its buffers here. It puts its gap to the bound down to redundancy; here "
+        f"{redundancy(results[PUBLISHED, QUEUED, RS2_RTT_MS])}."
     )
 
 
@@ -368,6 +381,7 @@ RS2 = SocketFigure(
                 PUBLISHED,
                 THEN,
                 {
+                    WITH_100: (RS2_RTT_MS, {**through(CONTROL, queue=100), **windows("64KiB")}),
                     ALONE: (RS2_RTT_MS, through(CONTROL)),
                     ALONE_PROMPT: (
                         RS2_RTT_MS,
@@ -394,4 +408,36 @@ RS2 = SocketFigure(
     ],
 )
 
-FIGURES = (RS1, RS2)
+
+def _resent(results: Results) -> str:
+    rows = []
+    for (group, line, x), result in results.items():
+        link, flows = result.links.where(link="ef", direction="e->f"), result.flows
+        runs = int(flows["run"].max()) + 1
+        sent, again = int(flows["segments_sent"].sum()), int(flows["retransmits"].sum())
+        lost = int(link["lost"].sum()) + int(link["dropped_user"].sum())
+        rows.append(
+            f"| {line} | {group.format(x)} | {kbytes(result).mean():.0f} | {again / runs:.0f} | {lost / runs:.0f} | "
+            f"{100 * max(0, again - lost) / sent:.1f}% |"
+        )
+    return markdown(_RESENT_HEAD, rows)
+
+
+_RESENT_HEAD = "| sockets | path | KB/s | data packets sent again | packets lost | of what was sent, for nothing |"
+
+RS_RESENT = SocketTable(
+    id="rs-resent",
+    title="What sockets send again for nothing",
+    caption="RS1 and RS2 with the queue of Figure 21 and without: data packets sent again and packets lost in a "
+    "run, headers included.",
+    panels=[
+        Panel(group=group, points=points, lines={line: THEN[line] for line in (QUEUED, DECOUPLING)}, bounds={})
+        for group, points in (
+            ("{:g}, 10 ms", {ber: {**bits(ber), **round_trip(10)} for ber in BERS}),
+            ("2e-6, {:g} ms", {rtt: {**bits(RS2_BER), **round_trip(rtt)} for rtt in RTTS_MS}),
+        )
+    ],
+    table=_resent,
+)
+
+FIGURES = (RS1, RS2, RS_RESENT)

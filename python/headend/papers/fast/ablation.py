@@ -41,6 +41,7 @@ VARIANTS = (
     Variant("no calendars", {f"{_MODEM}.grant_calendar": "0s", f"{_MODEM}.down_granularity": "0s"}),
     Variant("no piggy-back", {f"{_MODEM}.piggyback": False}, drawn=False),
     Variant("no concatenation", {f"{_MODEM}.concatenation": False}, drawn=False),
+    Variant("bursts of 200 bytes at most", {f"{_MODEM}.burst_max": "200B"}, drawn=False),
     Variant("no contention (polled)", {f"{_CHANNEL}.access": "polled"}, drawn=False),
     Variant("no asking", {f"{_CHANNEL}.access": "free"}),
     Variant("no asking, no calendar downstream", {f"{_CHANNEL}.access": "free", f"{_MODEM}.down_granularity": "0s"}),
