@@ -1,6 +1,20 @@
 import pytest
 
-from headend.papers.decoupling import equations, friendly, legacy, lossless, migration, protection, ring, trunks, web
+from headend.papers.decoupling import (
+    equations,
+    factor,
+    friendly,
+    legacy,
+    lossless,
+    migration,
+    protection,
+    ring,
+    sending,
+    signals,
+    streams,
+    trunks,
+    web,
+)
 from headend.papers.runner import Runner
 
 SHORT = {"duration": "30s"}
@@ -182,3 +196,34 @@ def test_a_tcp_that_routers_do_not_count_as_headers_gets_several_times_what_a_co
     assert migration.each_over_control(data, 2)[0] > 2
     assert migration.each_over_control(header, 2)[0] == pytest.approx(1, abs=0.2)
     assert header.user_loss == 0 < data.user_loss
+
+
+def test_three_streams_share_what_is_left_of_their_guarantees():
+    result = Runner(paper="decoupling").tables("fig5", {"duration": "150s"}, "test", 1)
+    assert [criterion.holds for criterion in streams._measure(result)] == [True] * 3
+
+
+def test_flows_that_are_told_when_their_trunk_shrinks_time_out_less_and_wait_less():
+    runner = Runner(paper="decoupling")
+    tail, fair = (
+        runner.tables({**sending.scenario(case), "duration": "60s"}, {}, "test", 1)
+        for case in (sending.TAIL, sending.FAIR)
+    )
+    assert sending.waiting(fair).mean() < 0.3 * sending.waiting(tail).mean()
+    assert sending.timeouts(fair).sum() <= sending.timeouts(tail).sum()
+    assert sending.kbytes(fair, "user1")[0] == pytest.approx(sending.kbytes(tail, "user1")[0], rel=0.1)
+
+
+def test_equation_5_gives_a_factor_below_the_root_of_packet_over_header():
+    for path in factor.PATHS:
+        assert 0.8 * factor.root(path) < factor.predicted(path) < factor.root(path)
+
+
+def test_a_circuit_that_takes_low_losses_for_damage_keeps_a_damaged_link_busy():
+    runner = Runner(paper="decoupling")
+    plain, delayed = (
+        runner.tables({**signals._alone("sack", "5% of packets", by), "duration": "30s"}, {}, "test", 1)
+        for by in ("in-band", "in-band, only delayed losses")
+    )
+    sent = [result.table("circuits")["controlled_bytes"][0] for result in (plain, delayed)]
+    assert sent[1] > 3 * sent[0]

@@ -234,8 +234,8 @@ SENDING: CaseFigure[Results] = CaseFigure(
     ],
     notes=[
         "U is what a flow sends until it is as fast as before its packet was dropped, K how many of its packets pass.",
-        "With one control TCP in each trunk four TCPs share a window of some eight packets: two each, with which no fast "
-        "retransmit works. Then no flow is told, and what does not fit is dropped.",
+        "With one control TCP in each trunk four TCPs share a window of some eight packets: two each, with which no "
+        "fast retransmit works. Then no flow is told, and what does not fit is dropped.",
     ],
     runs_quick=2,
     runs_full=10,
