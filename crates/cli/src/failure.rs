@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     Failed(String),
     /// The results are there and are not to be relied on: exit code 3.
     Unreliable(String),
+    /// A command of the user's has ended with this exit code, and has said what it had to.
+    OfCommand(i32),
     /// Ctrl-C: exit code 130, as from a shell.
     Interrupted(String),
     /// Whoever read the output has enough: no failure at all.
@@ -34,7 +36,7 @@ impl Failure {
             Failure::Wrong(text) | Failure::Failed(text) | Failure::Unreliable(text) | Failure::Interrupted(text) => {
                 Some(text)
             }
-            Failure::NoReader => None,
+            Failure::NoReader | Failure::OfCommand(_) => None,
         }
     }
 
@@ -43,6 +45,7 @@ impl Failure {
             Failure::Wrong(_) => ExitCode::from(2),
             Failure::Failed(_) => ExitCode::from(1),
             Failure::Unreliable(_) => ExitCode::from(3),
+            Failure::OfCommand(code) => ExitCode::from(u8::try_from(*code).unwrap_or(1)),
             Failure::Interrupted(_) => ExitCode::from(130),
             Failure::NoReader => ExitCode::SUCCESS,
         }

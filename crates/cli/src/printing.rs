@@ -38,6 +38,13 @@ pub(crate) enum ResultsFormat {
     Csv,
 }
 
+/// Writes to stderr, where stdout is somebody else's.
+#[cfg(target_os = "linux")]
+pub(crate) fn print_beside(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stderr().lock());
+    write(&mut out).and_then(|()| out.flush()).map_err(|error| Failure::Failed(format!("stderr: {error}")))
+}
+
 /// Writes to stdout. It is no failure that nobody reads on.
 pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());

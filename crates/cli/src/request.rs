@@ -50,11 +50,16 @@ impl ScenarioRequest {
     /// after it, as the first worker of a sweep does: of a large scenario 7 KiB a flow with its hosts and links, which
     /// here would lie idle for the rest of the run.
     pub(crate) fn read(&self) -> Result<(Document, Vec<Point>), Failure> {
-        thread::scope(|scope| scope.spawn(|| self.read_here()).join()).unwrap_or_else(|panic| resume_unwind(panic))
+        thread::scope(|scope| scope.spawn(|| self.points_of(Document::load(&self.file)?)).join())
+            .unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    fn read_here(&self) -> Result<(Document, Vec<Point>), Failure> {
-        let mut document = Document::load(&self.file)?;
+    /// The same of a scenario that need not have flows.
+    pub(crate) fn read_links(&self) -> Result<(Document, Vec<Point>), Failure> {
+        self.points_of(Document::load(&self.file)?.of_links_alone())
+    }
+
+    fn points_of(&self, mut document: Document) -> Result<(Document, Vec<Point>), Failure> {
         if let Some(seed) = self.seed {
             document.set("seed", &seed.to_string())?;
         }
@@ -74,7 +79,7 @@ impl ScenarioRequest {
 
 /// `headend check`
 pub(crate) fn check(arguments: &Arguments) -> Result<(), Failure> {
-    let (_, points) = arguments.request.read()?;
+    let (_, points) = arguments.request.read_links()?;
     let scenario = &points[0].scenario;
     let count = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
     let parts = [
@@ -87,7 +92,7 @@ pub(crate) fn check(arguments: &Arguments) -> Result<(), Failure> {
     printing::print(|out| writeln!(out, "{}: {}", arguments.request.file.display(), parts.join(", ")))
 }
 
-fn assignment(text: &str) -> Result<(String, String), String> {
+pub(crate) fn assignment(text: &str) -> Result<(String, String), String> {
     let (path, value) = text.split_once('=').ok_or("expected PATH=VALUE, such as runs=5")?;
     Ok((path.trim().to_owned(), value.trim().to_owned()))
 }

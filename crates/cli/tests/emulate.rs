@@ -50,6 +50,11 @@ impl Made {
         socket
     }
 
+    fn ip(&self, arguments: &str) {
+        let status = Command::new("ip").args(["-n", self.name()]).args(arguments.split(' ')).status();
+        assert!(status.expect("iproute2 is installed").success(), "ip {arguments}");
+    }
+
     fn devices(&self) -> Vec<String> {
         let find = || Netlink::open().and_then(|mut netlink| Device::all(&mut netlink));
         let devices = self.0.run(find).and_then(|devices| devices).expect("devices can be listed");
@@ -288,6 +293,104 @@ fn short_pauses_under_traffic_are_exit_code_3_unless_accepted() {
     assert!(summary["lateness"]["p99_ns"].as_u64() >= Some(60_000_000), "{summary}");
     let (code, summary) = stopped_often("taken", &["--accept-late"]);
     assert_eq!((code, &summary["kept_up"]), (Some(0), &Value::Bool(false)), "{summary}");
+}
+
+/// The links of [`SCENARIO`] alone, without losses.
+const LINKS: &str = r#"
+    [nodes.server]
+    [nodes.pc]
+    [links.path]
+    between = ["server", "pc"]
+    rate = "10Mbit/s"
+    delay = "10ms"
+"#;
+
+#[test]
+fn a_command_runs_behind_links_alone_and_its_exit_code_is_told() {
+    if !is_allowed() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let links = folder.path().join("links.toml");
+    fs::write(&links, LINKS).expect("a scenario");
+    let run = |command: &[&str]| {
+        let output = headend().arg("emulate").arg(&links).args(["--accept-late", "--"]).args(command).output();
+        let Output { status, stdout, stderr } = output.expect("the binary runs");
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        (status.code(), text(stdout), text(stderr))
+    };
+    // A socket of this namespace, by which the command's packets are seen to come from behind the links.
+    let here = UdpSocket::bind("0.0.0.0:0").expect("any port");
+    here.set_read_timeout(Some(Wall::from_secs(20))).expect("a time-out is allowed");
+    let port = here.local_addr().expect("it is bound").port();
+    let send =
+        format!("echo $HEADEND_INSIDE; exec 3<>/dev/udp/$HEADEND_HERE/{port}; echo hello >&3; sleep 0.2; exit 7");
+    let (code, stdout, stderr) = run(&["bash", "-c", &send]);
+    assert_eq!(code, Some(7), "{stderr}");
+    let mut buffer = [0; 100];
+    let (len, from) = here.recv_from(&mut buffer).expect("it has crossed");
+    assert_eq!((&buffer[..len], from.ip().to_string().as_str()), (&b"hello\n"[..], stdout.trim()));
+    let (code, _, stderr) = run(&["no-such-command"]);
+    assert!(code == Some(2) && stderr.contains("no-such-command: No such file"), "{stderr}");
+    let (code, stdout, stderr) = run(&["true"]);
+    assert!(code == Some(0) && stdout.is_empty() && stderr.contains("deliveries late by"), "{stdout}{stderr}");
+}
+
+#[test]
+fn three_hosts_reach_each_other_and_links_change_while_they_run() {
+    if !is_allowed() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let star = folder.path().join("star.toml");
+    let link =
+        |to: &str| format!("[links.{to}]\nbetween = [\"{to}\", \"middle\"]\nrate = \"10Mbit/s\"\ndelay = \"1ms\"\n");
+    let nodes = "[nodes.a]\n[nodes.b]\n[nodes.c]\n[nodes.middle]\nkind = \"router\"\n";
+    fs::write(&star, [nodes.to_owned(), link("a"), link("b"), link("c")].concat()).expect("a scenario");
+    let made = ["a", "b", "c"].map(|name| Made::new(&format!("star-{name}")));
+    let hosts: Vec<String> =
+        ["a", "b", "c"].iter().zip(&made).map(|(node, made)| format!("{node}={}", made.name())).collect();
+    let mut command = headend();
+    command.arg("emulate").arg(&star).args(["--accept-late", "--format", "json", "--hosts"]).args(&hosts);
+    command.args(["--addresses", "fd83::1/64", "fd83::2/64", "fd83::3/64"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
+    let lines = BufReader::new(child.stdout.take().expect("it was asked for"));
+    let mut emulator = Emulator { child, lines };
+    assert_eq!(emulator.line()["ends"].as_array().map(Vec::len), Some(3));
+    let socket = |index: usize| made[index].socket(&format!("fd83::{}", index + 1));
+    let sockets = [socket(0), socket(1), socket(2)];
+    let crosses = |from: usize, to: usize| {
+        let start = std::time::Instant::now();
+        sockets[from].send_to(b"one", (format!("fd83::{}", to + 1).as_str(), 7_000)).expect("the device takes it");
+        sockets[to].recv_from(&mut [0; 100]).expect("it arrives");
+        start.elapsed()
+    };
+    for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+        crosses(from, to);
+    }
+    let pid = emulator.child.id().to_string();
+    let ctl = |setting: &str| {
+        let Output { status, stderr, .. } =
+            headend().args(["emulate", "ctl", "--pid", &pid, setting]).output().expect("the binary runs");
+        (status.code(), String::from_utf8(stderr).expect("UTF-8"))
+    };
+    assert_eq!(ctl("links.b.delay=300ms"), (Some(0), String::new()));
+    // The answer is given when the order is, and it is carried out within 20 ms.
+    thread::sleep(Wall::from_millis(50));
+    assert!(crosses(0, 1) >= Wall::from_millis(300));
+    let (code, message) = ctl("links.b.queue=5KB");
+    assert!(code == Some(2) && message.starts_with("only `rate`"), "{message}");
+    let again = [
+        &["emulate", star.to_str().expect("ASCII"), "--device", "other", "--hosts"],
+        &hosts.iter().map(String::as_str).collect::<Vec<_>>()[..],
+    ]
+    .concat();
+    let (code, message) = refused(&[&again[..], &["--addresses", "fd83::1/64", "fd83::2/64", "fd83::3/64"]].concat());
+    assert!(code == Some(2) && message.contains("has the address fd83::1 already"), "{message}");
+    made[1].ip("link set headend down");
+    let (code, summary) = emulator.end();
+    assert_eq!((code, &summary["kept_up"]), (Some(1), &Value::Bool(true)), "{summary}");
+    assert!(summary["devices_down"][0].as_str().is_some_and(|text| text.contains("was taken down")), "{summary}");
 }
 
 #[test]

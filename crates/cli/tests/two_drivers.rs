@@ -11,7 +11,7 @@ use headend_engine::node::Port;
 use headend_engine::time::{Duration, Time};
 use headend_host::Error;
 use headend_host::offload::OpenChecksum;
-use headend_host::reactor::{Addresses, Attachment, Destination, Limits, Outside, Reactor, Received, Woken};
+use headend_host::reactor::{Addresses, Attachment, Destination, Limits, Outside, Reactor, Received, Refused, Woken};
 use headend_scenario::Scenario;
 use headend_scenario::results::RunOutcome;
 use headend_sim::network::{Network, Nobody};
@@ -179,9 +179,9 @@ impl Outside for Replay {
         Ok(Some(Received { len: bytes.len(), waited: None, open: None }))
     }
 
-    fn write(&mut self, port: Port, packet: &[u8], _open: Option<OpenChecksum>) -> Result<u64, Error> {
+    fn write(&mut self, port: Port, packet: &[u8], _open: Option<OpenChecksum>) -> Result<Refused, Error> {
         self.received.push((self.now, port, packet.to_vec()));
-        Ok(0)
+        Ok(Refused::default())
     }
 
     fn dropped(&mut self) -> Result<u64, Error> {

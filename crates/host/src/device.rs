@@ -1,9 +1,9 @@
 //! Network devices: what they are called, whether they are up, what they count.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
-use netlink_packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkLayerType, LinkMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
@@ -127,16 +127,35 @@ impl Device {
     }
 
     /// Gives the device an address, and its namespace the route to that address's network.
-    pub fn add_address(&self, netlink: &mut Netlink, address: Ipv4Addr, prefix_len: u8) -> Result<(), Error> {
+    pub fn add_address(&self, netlink: &mut Netlink, address: impl Into<IpAddr>, prefix_len: u8) -> Result<(), Error> {
+        let address = address.into();
         let mut message = AddressMessage::default();
-        message.header.family = AddressFamily::Inet;
+        message.header.family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         message.header.prefix_len = prefix_len;
         message.header.scope = AddressScope::Universe;
         message.header.index = self.index;
-        message.attributes =
-            vec![AddressAttribute::Local(IpAddr::V4(address)), AddressAttribute::Address(IpAddr::V4(address))];
+        if address.is_ipv6() {
+            // It is at once what it is to be: there is nobody else on the device who could have it (RFC 4862 section 5.4).
+            message.header.flags = AddressHeaderFlags::Nodad;
+        }
+        message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
         netlink
             .create(RouteNetlinkMessage::NewAddress(message))
             .during(|| format!("give device {} the address {address}/{prefix_len}", self.name))
     }
+}
+
+/// All addresses of the namespace.
+pub fn addresses(netlink: &mut Netlink) -> Result<Vec<IpAddr>, Error> {
+    let answers =
+        netlink.list(RouteNetlinkMessage::GetAddress(AddressMessage::default())).during(|| "list the addresses")?;
+    let address = |answer| match answer {
+        RouteNetlinkMessage::NewAddress(message) => Some(message.attributes),
+        _ => None,
+    };
+    let own = |attribute| match attribute {
+        AddressAttribute::Local(address) | AddressAttribute::Address(address) => Some(address),
+        _ => None,
+    };
+    Ok(answers.into_iter().filter_map(address).flatten().filter_map(own).collect())
 }

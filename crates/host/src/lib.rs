@@ -29,6 +29,7 @@ pub mod socket;
 pub mod sysctl;
 pub mod trunk;
 pub mod tun;
+pub mod user_namespace;
 
 pub use error::Error;
 pub use netlink::Netlink;

@@ -50,6 +50,17 @@ impl Namespace {
         Namespace::open(name)
     }
 
+    /// Makes a namespace without a name under `/run/netns`, which goes with this value and the processes inside. Messages call it
+    /// `name`.
+    pub fn unnamed(name: &str) -> Result<Namespace, Error> {
+        let made = on_a_thread(|| {
+            // SAFETY: as in `create`.
+            unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?;
+            File::open("/proc/thread-self/ns/net")
+        });
+        Ok(Namespace { name: name.to_owned(), file: made.during(|| format!("make namespace {name}"))? })
+    }
+
     /// The namespace called `name`, made by this program or any other.
     pub fn open(name: &str) -> Result<Namespace, Error> {
         let file = File::open(path(name)?).during(|| format!("namespace {name}"))?;

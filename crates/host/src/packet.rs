@@ -26,6 +26,8 @@ const BUFFER_BYTES: libc::c_int = 64 << 20;
 pub struct Interface {
     socket: OwnedFd,
     device: Device,
+    /// The tables of the interface's namespace.
+    netlink: Netlink,
     /// The kernel forgets what it has told.
     dropped: u64,
     /// A large segment whose packets have not all been taken, and how long it had waited.
@@ -38,13 +40,14 @@ pub struct Interface {
 impl Interface {
     /// Opens the interface called `name` of the calling thread's namespace. It must be up.
     pub fn open(name: &str) -> Result<Interface, Error> {
-        let device = Device::find(&mut Netlink::open()?, name)?;
+        let mut netlink = Netlink::open()?;
+        let device = Device::find(&mut netlink, name)?;
         if !device.up {
             return Err(Error::new(format!("interface {name}"), io::Error::from(io::ErrorKind::NetworkDown)));
         }
         let socket = open(&device).during(|| format!("open interface {name}"))?;
         let spill = vec![0; offload::PACKET_BYTES_MAX + HEADER_BYTES];
-        Ok(Interface { socket, device, dropped: 0, segment: Segment::default(), segment_waited: None, spill })
+        Ok(Interface { socket, device, netlink, dropped: 0, segment: Segment::default(), segment_waited: None, spill })
     }
 
     /// The interface, as it was when it was opened.
@@ -68,6 +71,11 @@ impl Interface {
         }
         let what = format!("interface {} is gone: it was removed, or moved to another namespace", self.device.name);
         Err(Error::new(what, io::Error::from_raw_os_error(libc::ENXIO)))
+    }
+
+    /// True if somebody has taken the interface down.
+    pub fn is_down(&mut self) -> Result<bool, Error> {
+        Ok(!Device::find(&mut self.netlink, &self.device.name)?.up)
     }
 
     /// Frames that the kernel has dropped so far because we did not read them in time.

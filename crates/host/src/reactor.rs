@@ -16,6 +16,7 @@ mod report;
 mod tests;
 
 use std::ops::ControlFlow;
+use std::sync::mpsc::Receiver;
 
 use headend_engine::node::{Node, Port, Step};
 use headend_engine::packet::{Body, Class, Endpoint, Packet};
@@ -55,13 +56,18 @@ pub trait Outside {
     /// Reads a packet from the device at `port` into `buffer`; `None` if there is none now.
     fn read(&mut self, port: Port, buffer: &mut [u8]) -> Result<Option<Received>, Error>;
 
-    /// Gives a packet, and its checksum if that is open, to the device at `port`, which may keep it until `flush`. Returns the number
-    /// of packets, this one or any before, that the device would not take.
-    fn write(&mut self, port: Port, packet: &[u8], open: Option<OpenChecksum>) -> Result<u64, Error>;
+    /// Gives a packet, and its checksum if that is open, to the device at `port`, which may keep it until `flush`. Says what the device
+    /// would not take, of this packet and any before.
+    fn write(&mut self, port: Port, packet: &[u8], open: Option<OpenChecksum>) -> Result<Refused, Error>;
 
-    /// Sends what the device at `port` has kept; the number of packets that it would not take.
-    fn flush(&mut self, _port: Port) -> Result<u64, Error> {
-        Ok(0)
+    /// Sends what the device at `port` has kept; says what it would not take.
+    fn flush(&mut self, _port: Port) -> Result<Refused, Error> {
+        Ok(Refused::default())
+    }
+
+    /// True if somebody has taken the device at `port` down. Asked at each report.
+    fn is_down(&mut self, _port: Port) -> Result<bool, Error> {
+        Ok(false)
     }
 
     /// Bytes before each packet that no link counts: of an Ethernet frame, for instance.
@@ -82,6 +88,15 @@ pub struct Received {
     pub waited: Option<Duration>,
     /// Its checksum, if its sender has left it open.
     pub open: Option<OpenChecksum>,
+}
+
+/// Packets that a device would not take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// Their number.
+    pub packets: u64,
+    /// True if that is so because the device is down.
+    pub is_down: bool,
 }
 
 /// Why a wait ended.
@@ -110,12 +125,17 @@ struct Empty {
     inferred: Time,
 }
 
+/// A change of the node, carried out between two packets at the engine's time then.
+pub type Order<N> = Box<dyn FnOnce(&mut N, Time) + Send>;
+
 /// Runs a node against the clock.
 pub struct Reactor<N> {
     node: N,
     /// The places at the node's ports; `None` where there is no device, and packets that leave there are gone.
     attachments: Vec<Option<Attachment>>,
     tap: Option<Box<dyn Tap>>,
+    /// Changes of the node that somebody wants.
+    orders: Option<Receiver<Order<N>>>,
     /// Room for a packet whose checksum is completed for the tap.
     shown: Vec<u8>,
     buffers: Buffers,
@@ -141,6 +161,7 @@ impl<N: Node> Reactor<N> {
             last_read: None,
             attachments,
             tap: None,
+            orders: None,
             shown: Vec::new(),
             now: Time::ZERO,
             wake: Some(Time::ZERO),
@@ -150,6 +171,11 @@ impl<N: Node> Reactor<N> {
     /// Shows every packet that passes to `tap`.
     pub fn tap(&mut self, tap: Box<dyn Tap>) {
         self.tap = Some(tap);
+    }
+
+    /// Takes changes of the node from here, each within 20 ms.
+    pub fn orders(&mut self, orders: Receiver<Order<N>>) {
+        self.orders = Some(orders);
     }
 
     /// The node.
@@ -220,9 +246,14 @@ impl<N: Node> Reactor<N> {
             }
             let now = outside.now();
             self.advance_before(now + Duration::from_nanos(1), outside)?;
+            self.carry_out_orders(now, outside)?;
             self.flush(outside)?;
             if woken == Woken::Stop || now >= next_report {
                 let dropped = outside.dropped()?;
+                for index in (0..self.attachments.len()).filter(|&index| self.attachments[index].is_some()) {
+                    let port = Port(index as u16);
+                    self.books.down(port, outside.is_down(port)?);
+                }
                 self.reclaim();
                 let summary = self.books.report(now, dropped, self.buffers.held());
                 if report(&mut self.node, &summary).is_break() || woken == Woken::Stop {
@@ -231,6 +262,16 @@ impl<N: Node> Reactor<N> {
                 next_report = next_report.max(now) + interval;
             }
         }
+    }
+
+    /// Changes the node as somebody wants it to be.
+    fn carry_out_orders(&mut self, now: Time, outside: &mut impl Outside) -> Result<(), Error> {
+        while let Some(order) = self.orders.as_ref().and_then(|orders| orders.try_recv().ok()) {
+            self.now = self.now.max(now);
+            order(&mut self.node, self.now);
+            self.settle(outside)?;
+        }
+        Ok(())
     }
 
     /// Notes that no device had packets while the wait lasted, from `before` on: the first would have ended it. Its end at
@@ -349,7 +390,7 @@ impl<N: Node> Reactor<N> {
         let now = outside.now();
         let refused = match self.attachments.get(usize::from(port.0)) {
             Some(Some(_)) => outside.write(port, bytes, open)?,
-            _ => 1,
+            _ => Refused { packets: 1, is_down: false },
         };
         let bytes = &bytes[outside.header_bytes()..];
         if let Some(tap) = &mut self.tap {

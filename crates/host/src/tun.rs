@@ -5,7 +5,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -21,7 +21,7 @@ pub struct DeviceSetup {
     /// The interface's name; a `%d` in it becomes the first free number.
     pub name: String,
     /// Its addresses, each with the length of its network's prefix.
-    pub addresses: Vec<(Ipv4Addr, u8)>,
+    pub addresses: Vec<(IpAddr, u8)>,
     /// Changes to it once it is there, such as that it comes up.
     pub change: Change,
     /// True if senders may leave checksums, and the cutting of large segments, to us.
@@ -35,7 +35,8 @@ pub const QUEUE_PACKETS: u32 = 10_000;
 impl DeviceSetup {
     /// A device that comes up with this longest packet, and room for [`QUEUE_PACKETS`]. A packet is what leaves TCP at
     /// once: its bundles are cut up before.
-    pub fn new(name: &str, addresses: Vec<(Ipv4Addr, u8)>, mtu: u32) -> DeviceSetup {
+    pub fn new<A: Into<IpAddr>>(name: &str, addresses: Vec<(A, u8)>, mtu: u32) -> DeviceSetup {
+        let addresses = addresses.into_iter().map(|(address, prefix_len)| (address.into(), prefix_len)).collect();
         let change =
             Change { up: Some(true), mtu: Some(mtu), tx_queue_len: Some(QUEUE_PACKETS), gso_max_segs: Some(1) };
         DeviceSetup { name: name.to_owned(), addresses, change, offloads: false }
@@ -146,7 +147,12 @@ impl Tun {
     /// The kernel's counts at its end so far: packets that it sent are those that we read, and packets of these that it
     /// dropped are those that we did not read in time.
     pub fn counters(&mut self) -> Result<DeviceCounters, Error> {
-        Ok(Device::find(&mut self.netlink, &self.device.name)?.counters)
+        Ok(self.device_now()?.counters)
+    }
+
+    /// The interface, as it is now.
+    pub fn device_now(&mut self) -> Result<Device, Error> {
+        Device::find(&mut self.netlink, &self.device.name)
     }
 }
 

@@ -141,7 +141,7 @@ fn a_device_is_what_was_asked_for_and_goes_with_its_descriptor() {
 #[test]
 fn a_name_that_no_interface_can_have_is_refused_with_the_name() {
     for name in ["", "sixteen-letters-", "a/b"] {
-        let refused = Tun::create(None, &DeviceSetup::new(name, vec![], 1_500));
+        let refused = Tun::create(None, &DeviceSetup::new(name, Vec::<(Ipv4Addr, u8)>::new(), 1_500));
         let error = refused.expect_err("no interface has such a name").to_string();
         // Without root not even /dev/net/tun may be opened.
         assert!(error.contains(&format!("{name:?}")) || error.contains("/dev/net/tun"), "{error}");

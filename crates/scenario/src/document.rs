@@ -28,6 +28,8 @@ pub struct Document {
     pub(super) recordings: Recordings,
     /// The personalities that it may name beside the built-in ones and its own.
     pub(super) personalities: BTreeMap<String, Personality>,
+    /// True if it need not have flows.
+    pub(super) is_links_alone: bool,
 }
 
 /// Fields in the order of the file.
@@ -107,8 +109,20 @@ impl Document {
         }
     }
 
+    /// The same that need not have flows: for whoever runs its links alone.
+    pub fn of_links_alone(mut self) -> Document {
+        self.is_links_alone = true;
+        self
+    }
+
     fn new(name: Arc<str>, root: Table) -> Document {
-        Document { name, root, recordings: Recordings::default(), personalities: BTreeMap::new() }
+        Document {
+            name,
+            root,
+            recordings: Recordings::default(),
+            personalities: BTreeMap::new(),
+            is_links_alone: false,
+        }
     }
 
     /// Makes a personality known under `name`, for one that no file can describe: with a

@@ -186,7 +186,12 @@ const ROOT_FIELDS: &[Field] = &[
     ),
     field("nodes", Kind::Named(&NODE), Required, "Hosts, routers and proxies, by name."),
     field("links", Kind::Named(&LINK), Required, "What joins the nodes, by name."),
-    field("flows", Kind::Named(&FLOW), Required, "Who sends what to whom, by name."),
+    field(
+        "flows",
+        Kind::Named(&FLOW),
+        Is("{}"),
+        "Who sends what to whom, by name. Without any it is links alone: `headend emulate` takes them, and nothing else does.",
+    ),
     field("circuits", Kind::Named(&CIRCUIT), Is("{}"), "Circuits of TCP decoupling between routers, by name."),
     field(
         "interval",

@@ -31,7 +31,8 @@ pub(super) fn scenario(document: &Document) -> Result<Scenario, Error> {
     let place = Place::Line { file: document.name.clone(), line: 0 };
     let root = Section::open(&log, &fields::ROOT, String::new(), &place, &document.root);
     let own = personalities(&root, &document.personalities);
-    let reader = Reader { personalities: own, recordings: &document.recordings, root };
+    let is_links_alone = document.is_links_alone;
+    let reader = Reader { personalities: own, recordings: &document.recordings, root, is_links_alone };
     let scenario = reader.scenario();
     log.into_result(scenario)
 }
@@ -72,6 +73,7 @@ pub(crate) struct Reader<'a> {
     recordings: &'a Recordings,
     /// The scenario's own personalities, and those that the document was given.
     personalities: BTreeMap<&'a str, Draft>,
+    is_links_alone: bool,
 }
 
 /// Nodes by name, with their indices.
@@ -98,6 +100,9 @@ impl Reader<'_> {
             }
         }
         let flow_sections = root.named("flows");
+        if flow_sections.is_empty() && !self.is_links_alone {
+            root.missing("flows");
+        }
         let flows: Vec<Flow> =
             flow_sections.iter().map(|(name, section)| self.flow(name, section, &names, &nodes)).collect();
         let instances: u64 = flows.iter().map(|flow| u64::from(flow.count)).sum();

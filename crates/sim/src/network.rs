@@ -13,6 +13,7 @@ use headend_engine::graph::Graph;
 use headend_engine::link::{Link, Stats};
 use headend_engine::node::{Node, Port, Step};
 use headend_engine::packet::{Discard, Packet};
+use headend_engine::rng::Rng;
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
 
@@ -207,6 +208,22 @@ impl<H: Node, P: Node> Network<H, P> {
             }
         }
         ways
+    }
+
+    /// Makes plain link number `link` what `plain` says, from `now` on: its rates, losses and delays. `draws` names its generators, so
+    /// that a link that is changed twice does not lose the same packets again. Queues stay as they are.
+    ///
+    /// # Panics
+    /// If the link is of another kind.
+    pub fn change_link(&mut self, now: Time, link: usize, plain: &Plain, seed: u64, draws: &str) {
+        let name = self.links[link].name.clone();
+        for (number, (direction, way)) in [(&plain.there, "there"), (&plain.back, "back")].into_iter().enumerate() {
+            let piece = self.links[link].ways[number].piece;
+            let Piece::Link(carrier) = self.graph.node_mut(piece) else { panic!("link {name} is plain") };
+            let service = parts::service(direction, seed, &format!("links/{name}/{way}/{draws}"));
+            let loss = direction.loss.build(Rng::named(seed, &format!("links/{name}/{way}/{draws}/loss")));
+            carrier.change(now, Some(service), Some(loss), Some(direction.delay));
+        }
     }
 
     /// Closes the books of every link at `end` and yields what each of its directions counted, in the order of the

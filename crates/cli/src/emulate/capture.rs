@@ -28,7 +28,7 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// Sees the packets, in the reactor's thread.
 pub(super) struct Recorder {
-    sides: [Recorded; 2],
+    sides: Vec<Recorded>,
     chunks: SyncSender<Chunk>,
     /// The wall clock when the reactor's showed zero.
     start_ns: u64,
@@ -62,7 +62,7 @@ impl Recorder {
     /// Times are those of `clock`, as the wall clock has them now.
     pub(super) fn start(
         folder: &Path,
-        sides: &[EmulatedSide; 2],
+        sides: &[EmulatedSide],
         snap_len: u32,
         clock: Monotonic,
     ) -> Result<(Recorder, Writer), Failure> {
@@ -79,7 +79,7 @@ impl Recorder {
             let file = File::create_new(&path).map_err(|error| Failure::io(&path, error))?;
             Ok::<_, Failure>((path, file))
         };
-        let files = [file(&sides[0])?, file(&sides[1])?];
+        let files = sides.iter().map(file).collect::<Result<Vec<_>, _>>()?;
         let (chunks, coming) = mpsc::sync_channel(CHUNKS_MAX);
         let unwritten = Arc::new(AtomicU64::new(0));
         let missing = unwritten.clone();
@@ -92,12 +92,8 @@ impl Recorder {
             packets: 0,
             flushed: Time::ZERO,
         };
-        let recorder = Recorder {
-            sides: [recorded(&sides[0]), recorded(&sides[1])],
-            chunks,
-            start_ns,
-            unwritten: unwritten.clone(),
-        };
+        let recorder =
+            Recorder { sides: sides.iter().map(recorded).collect(), chunks, start_ns, unwritten: unwritten.clone() };
         Ok((recorder, Writer { thread, unwritten }))
     }
 }
@@ -144,8 +140,8 @@ impl Writer {
 
 /// Writes what comes, and counts the packets of what cannot be. A file that fails is said at once, ends with its last
 /// whole chunk, and gets no more; the first failure is returned.
-fn write(coming: &Receiver<Chunk>, files: [(PathBuf, File); 2], missing: &AtomicU64) -> Result<(), Failure> {
-    let mut files = files.map(|(path, file)| (path, Some(file), 0_u64));
+fn write(coming: &Receiver<Chunk>, files: Vec<(PathBuf, File)>, missing: &AtomicU64) -> Result<(), Failure> {
+    let mut files: Vec<_> = files.into_iter().map(|(path, file)| (path, Some(file), 0_u64)).collect();
     let mut failed = Ok(());
     for Chunk { side, bytes, packets } in coming {
         let (path, open, len) = &mut files[side];
@@ -187,7 +183,8 @@ mod tests {
         }
         drop(chunks);
         let missing = AtomicU64::new(0);
-        let failed = write(&coming, [("full".into(), full), (path.clone(), file)], &missing).expect_err("a full disk");
+        let failed =
+            write(&coming, vec![("full".into(), full), (path.clone(), file)], &missing).expect_err("a full disk");
         assert!(failed.message().is_some_and(|text| text.starts_with("full: No space left")), "{failed:?}");
         assert_eq!(missing.into_inner(), 3 + 4);
         assert_eq!(fs::read(&path).expect("the other record").len(), 200);

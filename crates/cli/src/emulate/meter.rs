@@ -47,6 +47,9 @@ impl MeterSample {
 /// Prints.
 pub(super) struct Meter {
     format: Format,
+    /// True if stdout is somebody else's, and only the end is told, on stderr.
+    is_quiet: bool,
+    sides: Vec<EmulatedSide>,
     /// The lateness from which on a delivery is late.
     late: Duration,
     /// Link and direction.
@@ -58,9 +61,18 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn new(format: Format, late: Duration, network: &Network) -> Meter {
+    pub(super) fn new(format: Format, is_quiet: bool, late: Duration, network: &Network) -> Meter {
         let names: Vec<_> = network.ways().iter().map(|way| (way.link.to_owned(), way.direction.clone())).collect();
-        Meter { format, late, before: vec![Counts::default(); names.len()], names, before_at: Time::ZERO, last: None }
+        Meter {
+            format,
+            is_quiet,
+            sides: Vec::new(),
+            late,
+            before: vec![Counts::default(); names.len()],
+            names,
+            before_at: Time::ZERO,
+            last: None,
+        }
     }
 
     /// True if the machine has kept up, as far as was noted.
@@ -69,11 +81,15 @@ impl Meter {
     }
 
     /// Says what is at the ends, and heads the table.
-    pub(super) fn start(&self, sides: &[EmulatedSide; 2]) -> Result<(), Failure> {
-        let [one, other] = sides.each_ref().map(name);
+    pub(super) fn start(&mut self, sides: &[EmulatedSide]) -> Result<(), Failure> {
+        self.sides = sides.to_vec();
+        if self.is_quiet {
+            return Ok(());
+        }
+        let ends: Vec<String> = sides.iter().map(name).collect();
         match self.format {
             Format::Table => print(|out| {
-                writeln!(out, "{one} <-> {other}; Ctrl-C ends it\n")?;
+                writeln!(out, "{}; Ctrl-C ends it\n", ends.join(" <-> "))?;
                 writeln!(
                     out,
                     "{:>7}  {:<width$}  {:>9}  {:>8}  {:>8}  {:>8}  {:>7}  {:>8}  {:>8}",
@@ -90,7 +106,7 @@ impl Meter {
                 )
             }),
             Format::Json => print(|out| {
-                let ends = sides.each_ref().map(|side| json!({ "node": side.node, "place": side.place }));
+                let ends: Vec<_> = sides.iter().map(|side| json!({ "node": side.node, "place": side.place })).collect();
                 writeln!(out, "{}", json!({ "event": "start", "ends": ends }))
             }),
         }
@@ -98,6 +114,10 @@ impl Meter {
 
     /// Prints what happened since the last time.
     pub(super) fn show(&mut self, sample: &MeterSample) -> Result<(), Failure> {
+        if self.is_quiet {
+            self.note(sample);
+            return Ok(());
+        }
         let seconds = sample.report.now.since(self.before_at).as_secs_f64();
         let rate = |now: &Counts, before: &Counts| {
             (now.delivered_bytes - before.delivered_bytes) as f64 * 8.0 / seconds.max(1e-9)
@@ -168,7 +188,7 @@ impl Meter {
         let Some(MeterSample { ways, report, is_urgent }) = &self.last else { return Ok(()) };
         let rows = self.names.iter().zip(ways);
         match self.format {
-            Format::Table => print(|out| {
+            Format::Table => self.say(|out| {
                 let headings = ["link", "packets", "bytes", "dropped", "lost", "lost [%]"].map(str::to_owned);
                 let rows: Vec<Vec<String>> = rows
                     .map(|(name, counts)| {
@@ -195,13 +215,16 @@ impl Meter {
                 for line in warnings(&report.strain, self.late, *is_urgent, unwritten) {
                     writeln!(out, "{line}")?;
                 }
+                for line in self.downs() {
+                    writeln!(out, "{line}")?;
+                }
                 if report.strain.is_none() {
                     let late = self.late.as_nanos() as f64 / 1e6;
                     writeln!(out, "The machine kept up: 99 of 100 packets were no more than {late} ms late.")?;
                 }
                 Ok(())
             }),
-            Format::Json => print(|out| {
+            Format::Json => self.say(|out| {
                 let links: Vec<_> = rows
                     .map(|(name, counts)| {
                         json!({
@@ -224,6 +247,7 @@ impl Meter {
                     "late_from_ns": self.late.as_nanos(),
                     "wakeups": lateness(report.wakeups_all),
                     "kept_up": report.strain.is_none(),
+                    "devices_down": self.downs(),
                     "strain": {
                         "dropped_unread": dropped,
                         "refused": refused,
@@ -238,6 +262,20 @@ impl Meter {
                 writeln!(out, "{line}")
             }),
         }
+    }
+
+    /// What is to be said of devices that somebody has taken down.
+    pub(super) fn downs(&self) -> Vec<String> {
+        let Some(sample) = &self.last else { return Vec::new() };
+        let down = self.sides.iter().filter_map(|side| {
+            let counts = sample.report.ports.get(usize::from(side.port.0)).filter(|counts| counts.was_down)?;
+            Some(format!("{} was taken down meanwhile; {} packets met it so and are gone.", name(side), counts.down))
+        });
+        down.collect()
+    }
+
+    fn say(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+        if self.is_quiet { printing::print_beside(write) } else { print(write) }
     }
 
     /// The width of the column of names.

@@ -43,6 +43,9 @@ pub struct Link {
     /// The service that began last. It may have ended: that is noticed where it makes a difference.
     serving: Option<InService>,
     propagation: Duration,
+    /// No packet that is served from now on arrives before this: since the delay became shorter, packets are on the line that
+    /// began with a longer one, and a line keeps their order.
+    not_before: Time,
     loss: Option<Box<dyn Loss>>,
     /// The coding of packets on the line, if they are not there what they are outside.
     coding: Option<Box<dyn Coding>>,
@@ -123,6 +126,7 @@ impl Link {
             line: VecDeque::new(),
             serving: None,
             propagation,
+            not_before: Time::ZERO,
             loss,
             coding: None,
             constant: service.as_constant(),
@@ -136,6 +140,31 @@ impl Link {
     /// Lets packets become something else while they are on the line; queue and counters know them as they are outside.
     pub fn with_coding(self, coding: Option<Box<dyn Coding>>) -> Link {
         Link { coding, ..self }
+    }
+
+    /// Becomes another link at `now`; what is `None` stays. A packet in service ends it as it began, and those on the line arrive when
+    /// they would have.
+    pub fn change(
+        &mut self,
+        now: Time,
+        service: Option<Box<dyn Service>>,
+        loss: Option<Option<Box<dyn Loss>>>,
+        propagation: Option<Duration>,
+    ) {
+        self.settle_before(now);
+        if let Some(service) = service {
+            self.constant = service.as_constant();
+            self.service = service;
+        }
+        if let Some(loss) = loss {
+            // Without a model services end unseen; one that has may not meet it.
+            self.settle(now);
+            self.loss = loss;
+        }
+        if let Some(propagation) = propagation {
+            self.propagation = propagation;
+            self.not_before = self.line.back().map_or(self.not_before, |&(arrival, _)| arrival);
+        }
     }
 
     /// Keeps a record from now on of every packet that does not get through.
@@ -269,7 +298,7 @@ impl Link {
         self.stats.served += 1;
         self.stats.sojourn += u128::from((finish - entered).as_nanos());
         self.serving = Some(InService { entered, finish, len, times });
-        let arrival = finish + self.propagation;
+        let arrival = (finish + self.propagation).max(self.not_before);
         self.next_arrival = self.next_arrival.min(arrival);
         room::for_one_more(&mut self.line);
         self.line.push_back((arrival, *packet));

@@ -10,7 +10,7 @@ use headend_engine::time::{Duration, Time};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
-use super::{Outside, Received, Woken};
+use super::{Outside, Received, Refused, Woken};
 use crate::clock::Monotonic;
 use crate::error::{During, Error};
 use crate::offload::OpenChecksum;
@@ -120,6 +120,13 @@ impl Gate {
             Gate::Tun(tun) => tun.counters().map(|counters| counters.tx_dropped + counters.rx_dropped),
             // One that goes while it is down says so nowhere else.
             Gate::Interface(interface) => interface.is_there().and_then(|()| interface.dropped()),
+        }
+    }
+
+    fn is_down(&mut self) -> Result<bool, Error> {
+        match self {
+            Gate::Tun(tun) => Ok(!tun.device_now()?.up),
+            Gate::Interface(interface) => interface.is_down(),
         }
     }
 
@@ -255,21 +262,19 @@ impl Devices {
         self.clock
     }
 
-    /// The number of packets that the device would not take; an error if it is gone.
-    fn refused(&self, port: Port, sent: Result<(), Unsent>) -> Result<u64, Error> {
-        let Err(Unsent { packets, why }) = sent else { return Ok(0) };
-        match why {
-            // The interface is down or has no room, or the packet is too long for it: to the packet it is all the same.
-            Errno::IO
-            | Errno::AGAIN
-            | Errno::NOBUFS
-            | Errno::NOMEM
-            | Errno::INVAL
-            | Errno::NETDOWN
-            | Errno::MSGSIZE => Ok(packets),
-            error => {
-                self.gate(port).is_there()?;
-                Err(Error::new(format!("write to {}", self.gate(port).name()), error))
+    /// The packets that the device would not take; an error if it is gone.
+    fn refused(&self, port: Port, sent: Result<(), Unsent>) -> Result<Refused, Error> {
+        let Err(Unsent { packets, why }) = sent else { return Ok(Refused::default()) };
+        match (why, self.gate(port)) {
+            // What a TUN answers when it is down, and only then.
+            (Errno::IO, Gate::Tun(_)) | (Errno::NETDOWN, _) => Ok(Refused { packets, is_down: true }),
+            // There is no room, or the packet is too long: to the packet it is all the same.
+            (Errno::IO | Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::INVAL | Errno::MSGSIZE, _) => {
+                Ok(Refused { packets, is_down: false })
+            }
+            (error, gate) => {
+                gate.is_there()?;
+                Err(Error::new(format!("write to {}", gate.name()), error))
             }
         }
     }
@@ -357,14 +362,18 @@ impl Outside for Devices {
         }
     }
 
-    fn write(&mut self, port: Port, packet: &[u8], open: Option<OpenChecksum>) -> Result<u64, Error> {
+    fn write(&mut self, port: Port, packet: &[u8], open: Option<OpenChecksum>) -> Result<Refused, Error> {
         let sent = self.gate_mut(port).send(packet, open);
         self.refused(port, sent)
     }
 
-    fn flush(&mut self, port: Port) -> Result<u64, Error> {
+    fn flush(&mut self, port: Port) -> Result<Refused, Error> {
         let sent = self.gate_mut(port).flush();
         self.refused(port, sent)
+    }
+
+    fn is_down(&mut self, port: Port) -> Result<bool, Error> {
+        self.gate_mut(port).is_down()
     }
 
     fn header_bytes(&self) -> usize {

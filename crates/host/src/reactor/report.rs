@@ -4,6 +4,8 @@ use hdrhistogram::Histogram;
 use headend_engine::node::Port;
 use headend_engine::time::{Duration, Time};
 
+use super::Refused;
+
 /// The bounds of a reactor's memory, and of the lateness from which on it calls itself late.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -59,8 +61,12 @@ pub struct PortCounts {
     pub left_bytes: u64,
     /// Packets for addresses that nobody has.
     pub strays: u64,
-    /// Packets that left and that the device would not take.
+    /// Packets that left and that the device would not take, though it was up.
     pub refused: u64,
+    /// Packets that left and met a device that was down.
+    pub down: u64,
+    /// True if the device was seen to be down, with packets for it or without.
+    pub was_down: bool,
 }
 
 /// Signs that the machine could not keep up with the model, since the start. All zero if it could.
@@ -167,11 +173,23 @@ impl ReactorBooks {
         counts.entered_bytes += len as u64;
     }
 
-    pub(super) fn refused(&mut self, port: Port, packets: u64) {
-        if packets > 0 {
-            self.port(port).refused += packets;
+    /// What the device would not take. That somebody has taken it down is not the machine's fault.
+    pub(super) fn refused(&mut self, port: Port, Refused { packets, is_down }: Refused) {
+        if packets == 0 {
+            return;
+        }
+        let Some(counts) = self.ports.get_mut(usize::from(port.0)) else { return };
+        if is_down {
+            counts.down += packets;
+            counts.was_down = true;
+        } else {
+            counts.refused += packets;
             self.strain.refused += packets;
         }
+    }
+
+    pub(super) fn down(&mut self, port: Port, is_down: bool) {
+        self.port(port).was_down |= is_down;
     }
 
     pub(super) fn left(&mut self, port: Port, len: usize, late: Duration) {

@@ -84,9 +84,9 @@ impl Outside for Script {
         Ok(Some(Received { len: bytes.len(), waited: self.waited, open: None }))
     }
 
-    fn write(&mut self, port: Port, packet: &[u8], _open: Option<OpenChecksum>) -> Result<u64, Error> {
+    fn write(&mut self, port: Port, packet: &[u8], _open: Option<OpenChecksum>) -> Result<Refused, Error> {
         self.gone.push((self.now, port, packet.to_vec()));
-        Ok(u64::from(self.refuses))
+        Ok(Refused { packets: self.refuses.into(), is_down: false })
     }
 
     fn dropped(&mut self) -> Result<u64, Error> {

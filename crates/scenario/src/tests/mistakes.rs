@@ -91,6 +91,14 @@ fn what_must_be_given_is_asked_for_by_name() {
 }
 
 #[test]
+fn links_alone_need_no_flows_where_nothing_is_sent() {
+    let text = SMALL.split("[flows.f]").next().expect("the network comes first");
+    assert!(messages(text)[0].contains("flows: missing"), "{:?}", messages(text));
+    let points = Document::parse("net.toml", text).expect("TOML").of_links_alone().points().expect("links alone");
+    assert!(points[0].scenario.flows.is_empty() && points[0].scenario.links.len() == 1);
+}
+
+#[test]
 fn a_field_of_another_kind_is_told_from_a_misspelt_one() {
     assert_eq!(
         message("rate =", "lan = \"10Mbit/s\"\nrate ="),

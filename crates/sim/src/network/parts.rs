@@ -8,7 +8,7 @@ use headend_engine::cable::{Cable, CableConfig};
 use headend_engine::link::Link;
 use headend_engine::link::headers::HeaderCoding;
 use headend_engine::link::queue::{DropTail, Site};
-use headend_engine::link::service::Processing;
+use headend_engine::link::service::{Processing, Service};
 use headend_engine::rng::Rng;
 use headend_engine::time::Duration;
 
@@ -19,13 +19,19 @@ pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queu
     let loss = direction.loss.build(Rng::named(seed, loss_name));
     let site = Site { rng: Rng::named(seed, queue_name), rate: &direction.rate };
     let queue = direction.queue.build(site);
-    let mut service = direction.rate.build();
-    if direction.processing > Duration::ZERO {
-        let rng = Rng::named(seed, &format!("{queue_name}/processing"));
-        service = Box::new(Processing::new(service, direction.processing, rng));
-    }
+    let service = service(direction, seed, queue_name);
     let coding = HeaderCoding::build(direction.header_compression, direction.header_copies);
     Link::new(queue, service, loss, direction.delay).with_coding(coding)
+}
+
+/// The service of a direction of a plain link.
+pub(super) fn service(direction: &Direction, seed: u64, name: &str) -> Box<dyn Service> {
+    let service = direction.rate.build();
+    if direction.processing == Duration::ZERO {
+        return service;
+    }
+    let rng = Rng::named(seed, &format!("{name}/processing"));
+    Box::new(Processing::new(service, direction.processing, rng))
 }
 
 /// A cable path.
