@@ -8,11 +8,12 @@
 //! see the round trip without a queue of one's own.
 //!
 //! Names that begin with BBR are the draft's. Where it leaves a choice, it is Linux's (`tcp_bbr.c`): windows in whole
-//! segments, a pace 1% below the rate, room in the window for three bursts. Linux's two additions are left out: its
-//! detection of policers, which needs more than a fifth of all packets lost, and its allowance for acknowledgements that
-//! come in bunches.
+//! segments, a pace 1% below the rate, room in the window for three bursts. Linux's two additions are here as well:
+//! [`policer`], which detects policers, and [`aggregation`], an allowance for acknowledgements that come in bunches.
 
+mod aggregation;
 mod filter;
+mod policer;
 #[cfg(test)]
 mod tests;
 
@@ -20,7 +21,9 @@ use super::{Ack, Cause, Congestion, Controller, Factory, RateSample, Setup};
 use crate::part::{Description, Mistake, Part, Values};
 use crate::time::{Duration, Time};
 use crate::units::{Bytes, Rate};
+use aggregation::Aggregation;
 use filter::MaxFilter;
+use policer::{Look, Policer, Progress};
 
 /// Gains are in units of 1/256.
 const UNIT: u64 = 256;
@@ -109,6 +112,10 @@ pub struct Bbr {
     mode: Mode,
     /// The most that the path delivered of late [bit/s], by round trip.
     rate: MaxFilter,
+    policer: Policer,
+    aggregation: Aggregation,
+    /// What was delivered and lost so far.
+    progress: Progress,
     /// The shortest round trip of late, and when it was seen.
     min_rtt: Option<Duration>,
     min_rtt_at: Time,
@@ -145,6 +152,9 @@ impl Bbr {
             initial,
             mode: Mode::Startup,
             rate: MaxFilter::default(),
+            policer: Policer::default(),
+            aggregation: Aggregation::default(),
+            progress: Progress::default(),
             min_rtt: None,
             min_rtt_at: Time::ZERO,
             round: 0,
@@ -176,6 +186,8 @@ impl Bbr {
         match self.mode {
             Mode::Startup => STARTUP_GAIN,
             Mode::Drain => DRAIN_GAIN,
+            // A policer drops what is beyond its rate: none is probed for.
+            Mode::ProbeRate { .. } if self.policer.rate().is_some() => UNIT,
             Mode::ProbeRate { phase, .. } => CYCLE[phase],
             Mode::ProbeRtt { .. } => UNIT,
         }
@@ -189,9 +201,14 @@ impl Bbr {
         }
     }
 
+    /// The rate to keep to: a policer's, or the most that the path delivered of late.
+    fn believed_rate(&self) -> u64 {
+        self.policer.rate().unwrap_or(self.rate.max())
+    }
+
     /// BBRSetPacingRate, 1% below, and never slower while the path is not full.
     fn pace_at(&mut self, gain: u64) {
-        let pace = scaled(self.rate.max(), gain) / 100 * 99;
+        let pace = scaled(self.believed_rate(), gain) / 100 * 99;
         if pace > 0 && (self.is_full || pace > self.pace) {
             self.pace = pace;
         }
@@ -203,11 +220,27 @@ impl Bbr {
         (self.pace / 8 / 1024 / self.mss).clamp(least, 127)
     }
 
-    /// The segments that the path holds, times `gain`, with room for bursts at both ends and in between (BBRInflight).
+    /// The segments that the path holds at its most, times `gain`, with room for bursts (BBRInflight).
     fn inflight(&self, gain: u64) -> u64 {
-        let Some(rtt) = self.min_rtt else { return self.initial };
-        let bytes = u128::from(self.rate.max()) * u128::from(rtt.as_nanos()) / 8_000_000_000;
-        let segments = (bytes * u128::from(gain) / u128::from(UNIT)).div_ceil(u128::from(self.mss)) as u64;
+        self.held(self.rate.max(), gain).map_or(self.initial, |segments| self.with_bursts(segments))
+    }
+
+    /// The window that is aimed at (BBRUpdateTargetCwnd), with Linux's allowance for bunches.
+    fn target(&self) -> u64 {
+        let rate = self.believed_rate();
+        let Some(segments) = self.held(rate, self.window_gain()) else { return self.initial };
+        let bunches = if self.is_full { self.aggregation.allowance(rate) / self.mss } else { 0 };
+        self.with_bursts(segments + bunches)
+    }
+
+    /// The segments that the path holds at `rate`, times `gain`; `None` before a round trip was measured.
+    fn held(&self, rate: u64, gain: u64) -> Option<u64> {
+        let bytes = u128::from(rate) * u128::from(self.min_rtt?.as_nanos()) / 8_000_000_000;
+        Some((bytes * u128::from(gain) / u128::from(UNIT)).div_ceil(u128::from(self.mss)) as u64)
+    }
+
+    /// A window with room for bursts at both ends and in between.
+    fn with_bursts(&self, segments: u64) -> u64 {
         // An even number, for receivers that acknowledge every second segment.
         let even = (segments + 3 * self.burst()).next_multiple_of(2);
         // A quarter more of a small window must be a segment or two.
@@ -224,9 +257,23 @@ impl Bbr {
             self.round_started = true;
             self.conserves = false;
         }
+        self.look_for_policer(sample.lost > Bytes::ZERO, sample.is_app_limited, sample.now);
         // A sender that was kept waiting can only show that the path is faster.
         if !sample.is_app_limited || rate.get() >= self.rate.max() {
             self.rate.push(self.round, rate.get());
+        }
+        if sample.acked > Bytes::ZERO {
+            let (acked, window) = (sample.acked.get(), self.cwnd * self.mss);
+            let rate = self.believed_rate();
+            self.aggregation.on_ack(sample.now, acked, rate, window, self.mss, self.round_started);
+        }
+    }
+
+    fn look_for_policer(&mut self, found_loss: bool, is_app_limited: bool, now: Time) {
+        let probes_rate = matches!(self.mode, Mode::ProbeRate { .. });
+        let (progress, round_started) = (self.progress, self.round_started);
+        if self.policer.on_ack(&Look { progress, round_started, found_loss, is_app_limited, probes_rate }) {
+            self.mode = probe_rate(now);
         }
     }
 
@@ -235,7 +282,7 @@ impl Bbr {
         let Mode::ProbeRate { phase, since } = self.mode else { return };
         let has_lasted = sample.now.since(since) > self.min_rtt.unwrap_or(Duration::ZERO);
         let before = sample.prior_in_flight.get().div_ceil(self.mss);
-        let is_over = match CYCLE[phase] {
+        let is_over = match self.pacing_gain() {
             gain if gain > UNIT => has_lasted && (sample.lost > Bytes::ZERO || before >= self.inflight(gain)),
             gain if gain < UNIT => has_lasted || before <= self.inflight(UNIT),
             _ => has_lasted,
@@ -325,7 +372,7 @@ impl Bbr {
                 let out = sample.in_flight.get().div_ceil(self.mss);
                 self.cwnd = self.cwnd.max(out + acked);
             } else {
-                let target = self.inflight(self.window_gain());
+                let target = self.target();
                 if self.is_full {
                     self.cwnd = (self.cwnd + acked).min(target);
                 } else if self.cwnd < target || sample.delivered.get() < self.initial * self.mss {
@@ -385,6 +432,7 @@ impl Controller for Bbr {
         if in_flight <= len && self.repair == Repair::Not {
             // BBRHandleRestartFromIdle: after a pause, at the pace of the path and no faster.
             self.resumes = true;
+            self.aggregation.restart(now);
             match self.mode {
                 Mode::ProbeRate { .. } => self.pace_at(UNIT),
                 Mode::ProbeRtt { .. } => self.leave_probe_rtt(now),
@@ -405,6 +453,11 @@ impl Controller for Bbr {
         {
             self.has_paced_by_rtt = true;
             self.pace_by_rtt(rtt);
+        }
+        self.progress.lost = sample.lost_so_far.get();
+        if sample.acked > Bytes::ZERO {
+            self.progress.at = sample.now;
+            self.progress.delivered = sample.delivered.get();
         }
         self.update_rate(sample);
         self.update_phase(sample);
@@ -430,6 +483,9 @@ impl Controller for Bbr {
                 }
                 self.full_rate = 0;
                 self.conserves = false;
+                // The end of a round trip, whatever was heard.
+                self.round_started = true;
+                self.look_for_policer(true, false, congestion.now);
                 self.repair = Repair::Noticed { by_timer: true };
                 // What is still in the network is counted, and a segment is sent.
                 self.cwnd = congestion.pipe.get() / self.mss + 1;
@@ -440,6 +496,7 @@ impl Controller for Bbr {
     fn on_spurious(&mut self) {
         self.full_rate = 0;
         self.full_rounds = 0;
+        self.policer = Policer::default();
         if self.repair != Repair::Not {
             self.repair = Repair::Until(0);
         }

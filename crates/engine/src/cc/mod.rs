@@ -96,8 +96,10 @@ pub struct RateSample {
     pub prior_delivered: Bytes,
     /// Bytes that this acknowledgement delivered.
     pub acked: Bytes,
-    /// Bytes found lost since the last sample.
+    /// Bytes that this acknowledgement shows to be lost.
     pub lost: Bytes,
+    /// Bytes found lost so far, by acknowledgements and by timers.
+    pub lost_so_far: Bytes,
     /// Bytes in flight before this acknowledgement.
     pub prior_in_flight: Bytes,
     /// Bytes in flight after it.

@@ -141,6 +141,7 @@ impl DeliveryRate {
             rtt,
             is_app_limited: newest.is_some_and(|newest| newest.segment.is_app_limited),
             lost: Bytes::ZERO,
+            lost_so_far: Bytes::ZERO,
             in_flight: Bytes::ZERO,
             prior_in_flight: Bytes::ZERO,
             una,

@@ -1,4 +1,5 @@
-//! The most of the last ten round trips.
+//! The most of the last ten round trips, as Linux keeps it (`lib/win_minmax.c`, an algorithm of K. Nichols): the best value
+//! and the best after it and after that, so that one is at hand when the best grows old.
 
 /// The number of round trips for which a rate is believed (the draft's BtlBwFilterLen).
 const ROUNDS: u64 = 10;
@@ -6,28 +7,41 @@ const ROUNDS: u64 = 10;
 /// A maximum by round trip. Only what is put in makes the old ones go: a sender that has nothing to send keeps what it knew.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MaxFilter {
-    /// The round trip of each maximum, and the maximum.
-    slots: [(u64, u64); ROUNDS as usize],
-    max: u64,
+    /// Round trip and value of the best, and of the best that came after each.
+    best: [(u64, u64); 3],
 }
 
 impl MaxFilter {
     /// Takes a value of this round trip.
     pub(super) fn push(&mut self, round: u64, value: u64) {
-        let slot = &mut self.slots[(round % ROUNDS) as usize];
-        if slot.0 != round {
-            *slot = (round, value);
-            let oldest = round.saturating_sub(ROUNDS - 1);
-            self.max = self.slots.iter().filter(|(of, _)| *of >= oldest).map(|(_, value)| *value).max().unwrap_or(0);
-        } else if value > slot.1 {
-            slot.1 = value;
-            self.max = self.max.max(value);
+        let new = (round, value);
+        let [first, second, third] = &mut self.best;
+        if value >= first.1 || round - third.0 > ROUNDS {
+            self.best = [new; 3];
+            return;
+        }
+        if value >= second.1 {
+            (*second, *third) = (new, new);
+        } else if value >= third.1 {
+            *third = new;
+        }
+        let age = round - first.0;
+        if age > ROUNDS {
+            self.best = [*second, *third, new];
+            if round - self.best[0].0 > ROUNDS {
+                self.best = [self.best[1], self.best[2], new];
+            }
+        } else if second.0 == first.0 && age > ROUNDS / 4 {
+            // A quarter of the time has passed: the next best is one of the second quarter.
+            (*second, *third) = (new, new);
+        } else if third.0 == second.0 && age > ROUNDS / 2 {
+            *third = new;
         }
     }
 
     /// The most of the round trips before the last value; 0 if there was none.
     pub(super) fn max(&self) -> u64 {
-        self.max
+        self.best[0].1
     }
 }
 
@@ -39,12 +53,12 @@ mod tests {
     fn a_maximum_lasts_for_ten_round_trips() {
         let mut filter = MaxFilter::default();
         filter.push(3, 500);
-        for round in 4..13 {
+        for round in 4..=13 {
             filter.push(round, 100 + round);
             assert_eq!(filter.max(), 500, "in round {round}");
         }
-        filter.push(13, 100);
-        assert_eq!(filter.max(), 112);
+        filter.push(14, 100);
+        assert_eq!(filter.max(), 113);
     }
 
     #[test]

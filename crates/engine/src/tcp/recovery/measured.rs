@@ -12,11 +12,13 @@ use crate::units::Bytes;
 pub(crate) struct Measured {
     inner: Box<dyn LossRecovery>,
     rate: DeliveryRate,
+    /// Bytes found lost so far.
+    lost: u64,
 }
 
 impl Measured {
     pub(crate) fn new(inner: Box<dyn LossRecovery>) -> Measured {
-        Measured { inner, rate: DeliveryRate::default() }
+        Measured { inner, rate: DeliveryRate::default(), lost: 0 }
     }
 
     /// Marks a sender whose application keeps it waiting: less than a segment is unsent, and the window has room.
@@ -43,6 +45,8 @@ impl LossRecovery for Measured {
         sample.prior_in_flight = Bytes::new(before);
         sample.in_flight = Bytes::new(after);
         sample.lost = Bytes::new(before.saturating_sub(sample.acked.get()).saturating_sub(after));
+        self.lost += sample.lost.get();
+        sample.lost_so_far = Bytes::new(self.lost);
         sample.sent = flight.max;
         if flight.controller.on_delivery(&sample) {
             self.rate.on_app_limited(after);
@@ -51,7 +55,9 @@ impl LossRecovery for Measured {
     }
 
     fn on_timeout(&mut self, flight: &mut Flight, now: Time) {
+        let before = self.inner.in_flight(flight);
         self.inner.on_timeout(flight, now);
+        self.lost += before.saturating_sub(self.inner.in_flight(flight));
     }
 
     fn next(&mut self, flight: &Flight) -> Option<Want> {
@@ -68,6 +74,8 @@ impl LossRecovery for Measured {
     }
 
     fn on_deadline(&mut self, flight: &mut Flight, now: Time) {
+        let before = self.inner.in_flight(flight);
         self.inner.on_deadline(flight, now);
+        self.lost += before.saturating_sub(self.inner.in_flight(flight));
     }
 }
