@@ -23,8 +23,10 @@ struct {
     MAP_TYPE(value, struct fast_installation);
 } settings SEC(".maps");
 
-/* Andrew et al. s4-B, their equation (1), and Jin, Wei and Low 2004; the loader writes the user's before anything runs. */
-static const struct fast_parameters unset = {.alpha_packets = 20, .gamma_percent = 50, .update_rounds = 2};
+/* Andrew et al. s4-B, their equation (1), and Jin, Wei and Low 2004; the loader writes the user's before anything runs. The
+ * section is named because 16 bytes may otherwise end in one of constants, which the loader does not find. */
+static const struct fast_parameters unset SEC(".rodata") = {.alpha_packets = 20, .gamma_percent = 50, .update_rounds = 2,
+                                              .check_seconds = 5};
 
 INLINE const struct fast_parameters *parameters(void)
 {
@@ -73,6 +75,9 @@ int fast_init(u64 *arguments)
     struct fast_flow *flow = flow_of(tp);
 
     fast_start(&flow->law, tp->snd_cwnd, threshold_of(tp));
+    /* The hand-shake's round trip; all bits are set as long as none was measured. */
+    if (tp->rtt_min.s[0].v != ~0U)
+        fast_begin(&flow->law, tp->rtt_min.s[0].v);
     flow->cwnd_before = flow->law.cwnd;
     flow->ssthresh_before = flow->law.ssthresh;
     flow->alpha_packets = parameters()->alpha_packets;
@@ -89,7 +94,7 @@ int fast_pkts_acked(u64 *arguments)
 
     /* Negative: what was acknowledged had been sent twice (RFC 6298 s3). */
     if (rtt_us > 0)
-        fast_measure(&flow_of(tp)->law, rtt_us);
+        fast_measure(&flow_of(tp)->law, parameters(), tp->tcp_mstamp, rtt_us);
     return 0;
 }
 

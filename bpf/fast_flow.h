@@ -6,7 +6,7 @@
 #include "kernel.h"
 
 /* "FAST" and a version of this structure: who finds it in a connection may read the rest. */
-#define FAST_MARK 0x4641535400000001ULL
+#define FAST_MARK 0x4641535400000002ULL
 
 struct fast_flow {
     u64 mark;

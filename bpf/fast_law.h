@@ -27,6 +27,12 @@ typedef __UINT64_TYPE__ u64;
 #define FAST_CWND_MAX (1ULL << 22)
 /* Slow start has not ended. */
 #define FAST_NEVER (~0ULL)
+/* A check lets the queue drain: the window is three quarters of what the path would hold. */
+#define FAST_DRAIN_QUARTERS 3
+/* The queue is other packets' than ours if less than this part of it goes when ours leave it. */
+#define FAST_OWN_PART 32
+/* No round trip was taken in this step of a check. */
+#define FAST_NO_RTT (~0U)
 
 /* What the user chose. */
 struct fast_parameters {
@@ -36,6 +42,8 @@ struct fast_parameters {
     u32 gamma_percent;
     /* Round trips from one update of the window to the next. */
     u32 update_rounds;
+    /* Seconds after which a base round trip that was not seen again is checked; 0 for never. */
+    u32 check_seconds;
 };
 
 /* What an acknowledgement of new data says. */
@@ -49,6 +57,18 @@ struct fast_heard {
     u8 is_recovering;
     /* The window, and nothing else, limits what is in flight. */
     u8 is_window_limited;
+};
+
+/* A step of a check of the base round trip. */
+enum fast_check {
+    /* None is under way. */
+    FAST_REST,
+    /* The shortest round trip is taken with our packets in the queue. */
+    FAST_BEFORE,
+    /* The queue drains; acknowledgements do not show it yet. */
+    FAST_DRAIN,
+    /* The shortest round trip is taken without our packets in the queue. */
+    FAST_AFTER,
 };
 
 /* The window and what it is computed from. */
@@ -65,6 +85,13 @@ struct fast_law {
     u64 average;
     /* When the window is next computed. */
     u64 update_at_us;
+    /* When the next check of the base begins, or the step under way ends. */
+    u64 check_at_us;
+    /* The shortest round trip of this step, and that before the queue was drained. */
+    u32 least_us;
+    u32 before_us;
+    /* An `enum fast_check`. */
+    u32 check;
 };
 
 INLINE u64 fast_min(u64 a, u64 b)
@@ -123,6 +150,17 @@ INLINE void fast_start(struct fast_law *law, u64 cwnd, u64 ssthresh)
     law->base_us = 0;
     law->average = 0;
     law->update_at_us = 0;
+    law->check_at_us = 0;
+    law->least_us = FAST_NO_RTT;
+    law->before_us = 0;
+    law->check = FAST_REST;
+}
+
+/* Takes the round trip of the hand-shake, which no queue of one's own has lengthened. */
+INLINE void fast_begin(struct fast_law *law, u64 rtt_us)
+{
+    law->base_us = fast_clamp(rtt_us, 1, FAST_RTT_US_MAX);
+    law->average = law->base_us << FAST_FRACTION_BITS;
 }
 
 INLINE void fast_pause(struct fast_law *law, const struct fast_parameters *parameters, u64 now_us)
@@ -130,19 +168,30 @@ INLINE void fast_pause(struct fast_law *law, const struct fast_parameters *param
     law->update_at_us = now_us + parameters->update_rounds * (law->average >> FAST_FRACTION_BITS);
 }
 
+/* Ends a check; the next one is due so many seconds after the base was last seen. */
+INLINE void fast_rest(struct fast_law *law, const struct fast_parameters *parameters, u64 now_us)
+{
+    if (law->check == FAST_DRAIN || law->check == FAST_AFTER)
+        fast_pause(law, parameters, now_us);
+    law->check = FAST_REST;
+    law->check_at_us = now_us + parameters->check_seconds * 1000000ULL;
+}
+
 /* Takes a round trip, at least 1 us. */
-INLINE void fast_measure(struct fast_law *law, u64 rtt_us)
+INLINE void fast_measure(struct fast_law *law, const struct fast_parameters *parameters, u64 now_us, u64 rtt_us)
 {
     u64 rtt = fast_clamp(rtt_us, 1, FAST_RTT_US_MAX);
     u64 sample = rtt << FAST_FRACTION_BITS;
 
-    if (law->base_us == 0) {
-        law->base_us = rtt;
+    if (law->base_us == 0)
         law->average = sample;
-    } else {
-        law->base_us = fast_min(law->base_us, rtt);
+    else if (law->check == FAST_REST || law->check == FAST_BEFORE)
         law->average = fast_averaged(law->average, sample, law->cwnd);
+    if (law->base_us == 0 || rtt <= law->base_us) {
+        law->base_us = rtt;
+        fast_rest(law, parameters, now_us);
     }
+    law->least_us = fast_min(law->least_us, rtt);
 }
 
 /* A segment for each acknowledged, until alpha wait: then the law is near its aim and takes over. */
@@ -174,6 +223,64 @@ INLINE void fast_avoid(struct fast_law *law, const struct fast_parameters *param
         law->cwnd = fast_min(law->target, law->cwnd + heard->acked);
 }
 
+INLINE void fast_step_to(struct fast_law *law, u32 check, u64 until_us)
+{
+    law->check = check;
+    law->check_at_us = until_us;
+    law->least_us = FAST_NO_RTT;
+}
+
+/* Lets our packets leave the queue: three quarters of what the path would hold at the rate that we have. */
+INLINE void fast_drain(struct fast_law *law, u64 round_us)
+{
+    u64 held = law->cwnd * law->base_us / fast_max(round_us, law->base_us);
+
+    law->before_us = law->least_us;
+    law->target = law->cwnd;
+    law->cwnd = fast_clamp(held * FAST_DRAIN_QUARTERS / 4, fast_min(law->cwnd, 2), law->cwnd);
+    law->ssthresh = fast_min(law->ssthresh, law->cwnd);
+}
+
+INLINE void fast_judge(struct fast_law *law, const struct fast_parameters *parameters, u64 now_us, u64 round_us)
+{
+    u64 queue = round_us > law->base_us ? round_us - law->base_us : 0;
+    u64 gone = law->before_us > law->least_us ? law->before_us - law->least_us : 0;
+
+    if (law->least_us != FAST_NO_RTT && law->before_us != FAST_NO_RTT && gone * FAST_OWN_PART < queue)
+        law->base_us = law->least_us;
+    fast_rest(law, parameters, now_us);
+}
+
+/*
+ * Goes on with a check of the base; 1 while it holds the window.
+ *
+ * A route may have become longer, and then the law takes the difference for a queue. If our packets wait in one, it gets
+ * shorter when they leave it. If it does not, the base is out of date, and the shortest round trip without them is the
+ * new one.
+ */
+INLINE u8 fast_checks(struct fast_law *law, const struct fast_parameters *parameters, const struct fast_heard *heard)
+{
+    u64 now_us = heard->now_us;
+    u8 is_due = now_us >= law->check_at_us;
+    u64 round_us = fast_max(law->average >> FAST_FRACTION_BITS, 1);
+
+    if (parameters->check_seconds == 0)
+        return 0;
+    if (law->check == FAST_REST && law->check_at_us == 0) {
+        fast_rest(law, parameters, now_us);
+    } else if (law->check == FAST_REST && is_due && heard->is_window_limited) {
+        fast_step_to(law, FAST_BEFORE, now_us + round_us);
+    } else if (law->check == FAST_BEFORE && is_due) {
+        fast_drain(law, round_us);
+        fast_step_to(law, FAST_DRAIN, now_us + round_us);
+    } else if (law->check == FAST_DRAIN && is_due) {
+        fast_step_to(law, FAST_AFTER, now_us + round_us + round_us / 2);
+    } else if (law->check == FAST_AFTER && is_due) {
+        fast_judge(law, parameters, now_us, round_us);
+    }
+    return law->check == FAST_DRAIN || law->check == FAST_AFTER;
+}
+
 /* Grows or shrinks the window with an acknowledgement whose round trip has been taken. */
 INLINE void fast_grow(struct fast_law *law, const struct fast_parameters *parameters, const struct fast_heard *heard)
 {
@@ -181,7 +288,7 @@ INLINE void fast_grow(struct fast_law *law, const struct fast_parameters *parame
         return;
     if (law->cwnd < law->ssthresh)
         fast_slow_start(law, parameters, heard);
-    else
+    else if (!fast_checks(law, parameters, heard))
         fast_avoid(law, parameters, heard);
 }
 
@@ -189,7 +296,7 @@ INLINE void fast_grow(struct fast_law *law, const struct fast_parameters *parame
 INLINE void fast_on_ack(struct fast_law *law, const struct fast_parameters *parameters, const struct fast_heard *heard)
 {
     if (heard->rtt_us)
-        fast_measure(law, heard->rtt_us);
+        fast_measure(law, parameters, heard->now_us, heard->rtt_us);
     if (!heard->is_recovering)
         fast_grow(law, parameters, heard);
 }
@@ -201,6 +308,7 @@ INLINE void fast_halve(struct fast_law *law, const struct fast_parameters *param
     law->cwnd = law->ssthresh;
     law->target = law->cwnd;
     fast_pause(law, parameters, now_us);
+    fast_rest(law, parameters, now_us);
 }
 
 /* Slow start from `cwnd` to `ssthresh`. What was measured of the path stays. */
@@ -211,6 +319,7 @@ INLINE void fast_restart(struct fast_law *law, const struct fast_parameters *par
     law->ssthresh = ssthresh;
     law->target = law->cwnd;
     fast_pause(law, parameters, now_us);
+    fast_rest(law, parameters, now_us);
 }
 
 /* The last reduction was a mistake: the window and the threshold are at least what they were (RFC 4015 s3.2). */

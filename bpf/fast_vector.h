@@ -5,7 +5,7 @@
 
 #include "fast_law.h"
 
-enum fast_event { FAST_START, FAST_ACK, FAST_HALVE, FAST_RESTART, FAST_UNDO };
+enum fast_event { FAST_START, FAST_ACK, FAST_HALVE, FAST_RESTART, FAST_UNDO, FAST_BEGIN };
 
 struct fast_vector {
     /* An `enum fast_event`. */
@@ -35,6 +35,9 @@ INLINE void fast_vector_take(struct fast_vector *vector)
         break;
     case FAST_RESTART:
         fast_restart(law, &vector->parameters, vector->heard.now_us, vector->to_cwnd, vector->to_ssthresh);
+        break;
+    case FAST_BEGIN:
+        fast_begin(law, vector->heard.rtt_us);
         break;
     case FAST_UNDO:
         fast_undo(law, vector->to_cwnd, vector->to_ssthresh);

@@ -78,6 +78,15 @@ struct inet_connection_sock {
     u64 icsk_ca_priv[13];
 } RELOCATED;
 
+/* A running minimum, the best first. */
+struct minmax_sample {
+    u32 v;
+} RELOCATED;
+
+struct minmax {
+    struct minmax_sample s[3];
+} RELOCATED;
+
 struct tcp_sock {
     struct inet_connection_sock inet_conn;
     u32 mss_cache;
@@ -87,6 +96,7 @@ struct tcp_sock {
     u32 srtt_us;
     u32 max_packets_out;
     u32 is_cwnd_limited : 1;
+    struct minmax rtt_min;
     /* When the packet that is being dealt with came, in us. */
     u64 tcp_mstamp;
 } RELOCATED;

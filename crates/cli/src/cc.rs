@@ -63,7 +63,7 @@ enum Command {
         #[arg(long, value_enum, default_value_t = Format::Table)]
         format: Format,
     },
-    /// Change what the connections aim at, also of those that are there: alpha=N, gamma=PERCENT, rounds=N
+    /// Change what the connections aim at, also of those that are there: alpha=N, gamma=PERCENT, rounds=N, check=SECONDS
     Set {
         /// The changes, such as alpha=20
         #[arg(required = true, value_name = "KEY=VALUE")]
@@ -100,6 +100,10 @@ struct Chosen {
     /// Round trips from one update of the window to the next
     #[arg(long, value_name = "N", default_value_t = Parameters::DEFAULT.update_rounds)]
     rounds: u32,
+
+    /// Seconds after which a base round trip that was not seen again is checked, as a longer route asks for; 0 never does
+    #[arg(long, value_name = "SECONDS", default_value_t = Parameters::DEFAULT.check_seconds)]
+    check: u32,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -108,8 +112,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     match &arguments.command {
         Command::Install { algorithm: Algorithm::Fast, parameters, name, default } => {
-            let &Chosen { alpha, gamma, rounds } = parameters;
-            let parameters = Parameters { alpha_packets: alpha, gamma_percent: gamma, update_rounds: rounds };
+            let &Chosen { alpha, gamma, rounds, check } = parameters;
+            let parameters =
+                Parameters { alpha_packets: alpha, gamma_percent: gamma, update_rounds: rounds, check_seconds: check };
             install(name, parameters, *default)
         }
         Command::List { format } => list(*format),
@@ -145,8 +150,12 @@ fn install(name: &str, parameters: Parameters, is_default: bool) -> Result<(), F
 }
 
 fn describe(parameters: Parameters) -> String {
-    let Parameters { alpha_packets, gamma_percent, update_rounds } = parameters;
-    format!("alpha {alpha_packets}, gamma {gamma_percent}%, an update every {update_rounds} round trips")
+    let Parameters { alpha_packets, gamma_percent, update_rounds, check_seconds } = parameters;
+    let check = match check_seconds {
+        0 => "the base never checked".to_owned(),
+        seconds => format!("the base checked every {seconds} s"),
+    };
+    format!("alpha {alpha_packets}, gamma {gamma_percent}%, an update every {update_rounds} round trips, {check}")
 }
 
 /// A namespace with what FAST controls in it, listening sockets of other controllers left out.
@@ -184,15 +193,17 @@ fn list(format: Format) -> Result<(), Failure> {
     match format {
         Format::Table if installed.is_empty() => printing::print(|out| writeln!(out, "nothing is installed")),
         Format::Table => {
-            let headings = ["name", "alpha", "gamma [%]", "rounds", "connections", "default here"].map(str::to_owned);
+            let headings =
+                ["name", "alpha", "gamma [%]", "rounds", "check [s]", "connections", "default here"].map(str::to_owned);
             let row = |one: &Installed| {
-                let Parameters { alpha_packets, gamma_percent, update_rounds } = one.parameters;
+                let Parameters { alpha_packets, gamma_percent, update_rounds, check_seconds } = one.parameters;
                 let is_default = if one.name == default { "yes" } else { "no" };
                 vec![
                     one.name.clone(),
                     alpha_packets.to_string(),
                     gamma_percent.to_string(),
                     update_rounds.to_string(),
+                    check_seconds.to_string(),
                     count(&one.name).to_string(),
                     is_default.to_owned(),
                 ]
@@ -207,6 +218,7 @@ fn list(format: Format) -> Result<(), Failure> {
                     "alpha_packets": one.parameters.alpha_packets,
                     "gamma_percent": one.parameters.gamma_percent,
                     "update_rounds": one.parameters.update_rounds,
+                    "check_seconds": one.parameters.check_seconds,
                     "connections": count(&one.name),
                     "is_default": one.name == default,
                 })
@@ -290,13 +302,15 @@ fn set(name: Option<&str>, changes: &[String]) -> Result<(), Failure> {
     let there = the_one(name)?;
     let mut parameters = there.parameters;
     for change in changes {
-        let wrong = || Failure::Wrong(format!("{change:?}: expected alpha=N, gamma=PERCENT or rounds=N"));
+        let wrong =
+            || Failure::Wrong(format!("{change:?}: expected alpha=N, gamma=PERCENT, rounds=N or check=SECONDS"));
         let (key, value) = change.split_once('=').ok_or_else(wrong)?;
         let value = value.parse().map_err(|_| wrong())?;
         match key {
             "alpha" => parameters.alpha_packets = value,
             "gamma" => parameters.gamma_percent = value,
             "rounds" => parameters.update_rounds = value,
+            "check" => parameters.check_seconds = value,
             _ => return Err(wrong()),
         }
     }

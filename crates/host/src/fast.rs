@@ -251,10 +251,17 @@ fn check_name(name: &str) -> Result<(), String> {
 
 /// Checks the parameters, within the bounds of the simulator's fields (`fast_alpha` and its like).
 fn check_parameters(parameters: Parameters) -> Result<(), String> {
-    let Parameters { alpha_packets, gamma_percent, update_rounds } = parameters;
-    let bounds = [("alpha", alpha_packets, 1_000_000), ("gamma", gamma_percent, 100), ("rounds", update_rounds, 1_000)];
-    match bounds.into_iter().find(|(_, value, max)| !(1..=*max).contains(value)) {
-        Some((name, value, max)) => Err(format!("{name} is from 1 to {max}, and not {value}")),
+    let Parameters { alpha_packets, gamma_percent, update_rounds, check_seconds } = parameters;
+    let bounds = [
+        ("alpha", alpha_packets, 1..=1_000_000),
+        ("gamma", gamma_percent, 1..=100),
+        ("rounds", update_rounds, 1..=1_000),
+        ("check", check_seconds, 0..=3_600),
+    ];
+    match bounds.into_iter().find(|(_, value, range)| !range.contains(value)) {
+        Some((name, value, range)) => {
+            Err(format!("{name} is from {} to {}, and not {value}", range.start(), range.end()))
+        }
         None => Ok(()),
     }
 }
@@ -318,12 +325,13 @@ mod tests {
     #[test]
     fn parameters_are_those_that_scenarios_may_have() {
         let with = |alpha_packets, gamma_percent, update_rounds| {
-            check_parameters(Parameters { alpha_packets, gamma_percent, update_rounds })
+            check_parameters(Parameters { alpha_packets, gamma_percent, update_rounds, check_seconds: 3_600 })
         };
         assert_eq!((with(1, 1, 1), with(1_000_000, 100, 1_000)), (Ok(()), Ok(())));
         for (wrong, name) in [(with(0, 50, 2), "alpha"), (with(20, 101, 2), "gamma"), (with(20, 50, 0), "rounds")] {
             assert!(wrong.unwrap_err().contains(name));
         }
+        assert!(check_parameters(Parameters { check_seconds: 3_601, ..Parameters::DEFAULT }).is_err());
     }
 
     #[test]

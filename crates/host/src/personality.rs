@@ -105,12 +105,12 @@ fn installed_fast(parameters: fast::Parameters) -> Result<(String, Option<String
     let installed = fast::installed().unwrap_or_default();
     let same = installed.iter().find(|one| one.parameters == parameters);
     if let Some(one) = same.or(installed.iter().find(|one| one.name == FAST)).or(installed.first()) {
-        let fast::Parameters { alpha_packets, gamma_percent, update_rounds } = one.parameters;
+        let fast::Parameters { alpha_packets, gamma_percent, update_rounds, check_seconds } = one.parameters;
         let note = (one.parameters != parameters).then(|| {
             let name = &one.name;
             format!(
-                "FAST is installed as {name} with alpha {alpha_packets}, gamma {gamma_percent}% and {update_rounds} \
-                 rounds (headend cc set --name {name} alpha={})",
+                "FAST is installed as {name} with alpha {alpha_packets}, gamma {gamma_percent}%, {update_rounds} \
+                 rounds and a check every {check_seconds} s (headend cc set --name {name} alpha={})",
                 parameters.alpha_packets
             )
         });

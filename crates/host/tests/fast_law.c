@@ -10,10 +10,10 @@
 int main(void)
 {
     struct fast_vector vector = {0};
-    unsigned long long row[11];
+    unsigned long long row[12];
 
     for (;;) {
-        for (int i = 0; i < 11; i++) {
+        for (int i = 0; i < 12; i++) {
             int read = scanf("%llu", &row[i]);
 
             if (read == EOF && i == 0)
@@ -34,6 +34,7 @@ int main(void)
         vector.heard.is_window_limited = row[8];
         vector.to_cwnd = row[9];
         vector.to_ssthresh = row[10];
+        vector.parameters.check_seconds = row[11];
         fast_vector_take(&vector);
         printf("%llu %llu\n", (unsigned long long)vector.law.cwnd, (unsigned long long)vector.law.ssthresh);
     }

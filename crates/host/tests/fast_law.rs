@@ -11,12 +11,12 @@ use headend_engine::rng::Rng;
 
 const VECTORS: &str = include_str!("../../engine/src/cc/fast/vectors.csv");
 /// The events in the order of `enum fast_event`.
-const EVENTS: [&str; 5] = ["start", "ack", "halve", "restart", "undo"];
+const EVENTS: [&str; 6] = ["start", "ack", "halve", "restart", "undo", "begin"];
 
-/// A row: event, alpha, gamma, rounds, now, round trip, acknowledged, recovering, limited, to window, to threshold.
+/// A row: event, alpha, gamma, rounds, now, round trip, acknowledged, recovering, limited, to window, to threshold, check.
 struct Row {
     line: usize,
-    given: [u64; 11],
+    given: [u64; 12],
     cwnd: u64,
     ssthresh: u64,
 }
@@ -32,7 +32,20 @@ fn rows() -> Vec<Row> {
         let (cwnd, ssthresh) = (value(12), value(13));
         // A start says its window in the columns of what comes of it.
         let to = if event == 0 { (cwnd, ssthresh) } else { (value(10), value(11)) };
-        let given = [event, value(1), value(2), value(3), value(5), value(6), value(7), value(8), value(9), to.0, to.1];
+        let given = [
+            event,
+            value(1),
+            value(2),
+            value(3),
+            value(5),
+            value(6),
+            value(7),
+            value(8),
+            value(9),
+            to.0,
+            to.1,
+            value(14),
+        ];
         Row { line, given, cwnd, ssthresh }
     };
     VECTORS.lines().enumerate().skip(1).map(row).collect()
@@ -63,7 +76,7 @@ fn compile(of: &str) -> Option<PathBuf> {
 }
 
 /// The windows and thresholds that the compiled program gives for these rows.
-fn answers(program: &Path, rows: &[[u64; 11]]) -> Vec<(u64, u64)> {
+fn answers(program: &Path, rows: &[[u64; 12]]) -> Vec<(u64, u64)> {
     let text: String = rows.iter().map(|row| row.map(|value| value.to_string()).join(" ") + "\n").collect();
     let mut child =
         Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("what was compiled runs");
@@ -86,7 +99,7 @@ fn answers(program: &Path, rows: &[[u64; 11]]) -> Vec<(u64, u64)> {
 fn the_c_of_the_kernel_s_fast_gives_the_engine_s_windows() {
     let Some(program) = compile("vectors") else { return };
     let rows = rows();
-    let given: Vec<[u64; 11]> = rows.iter().map(|row| row.given).collect();
+    let given: Vec<[u64; 12]> = rows.iter().map(|row| row.given).collect();
     for (row, answer) in rows.iter().zip(answers(&program, &given)) {
         assert_eq!(answer, (row.cwnd, row.ssthresh), "line {} of the vectors", row.line);
     }
@@ -111,6 +124,7 @@ fn rust_and_c_agree_on_whatever_may_happen_to_a_connection() {
             alpha_packets: some(&mut rng, 20) as u32,
             gamma_percent: 1 + rng.below(100) as u32,
             update_rounds: 1 + rng.below(4) as u32,
+            check_seconds: rng.below(3) as u32,
         };
         // From loopbacks to satellites, and beyond what is taken for a round trip.
         let base = some(&mut rng, 28);
@@ -126,25 +140,44 @@ fn rust_and_c_agree_on_whatever_may_happen_to_a_connection() {
                 is_window_limited: rng.below(10) > 0,
             };
             let to = (some(&mut rng, 24), 1 + some(&mut rng, 24));
-            let kind = if event == 0 { 0 } else { 1 + rng.below(30).saturating_sub(26) };
+            let kind = match event {
+                0 => 0,
+                1 if rng.below(2) == 0 => 5,
+                _ => 1 + rng.below(60).saturating_sub(56),
+            };
             let start = (law.cwnd, law.ssthresh);
             match kind {
                 0 => {}
                 1 => law.on_ack(heard),
                 2 => law.halve(now_us),
                 3 => law.restart(now_us, to.0, to.1),
-                _ => law.undo(to.0.min(1 << 22), to.1),
+                4 => law.undo(to.0.min(1 << 22), to.1),
+                _ => law.begin(base),
             }
             let to = match kind {
                 0 => start,
                 4 => (to.0.min(1 << 22), to.1),
                 _ => to,
             };
-            let Parameters { alpha_packets, gamma_percent, update_rounds } = parameters;
-            let [alpha, gamma, rounds] = [alpha_packets, gamma_percent, update_rounds].map(u64::from);
+            let Parameters { alpha_packets, gamma_percent, update_rounds, check_seconds } = parameters;
+            let [alpha, gamma, rounds, check] =
+                [alpha_packets, gamma_percent, update_rounds, check_seconds].map(u64::from);
             let flags = [heard.is_recovering, heard.is_window_limited].map(u64::from);
-            let rtt_us = heard.rtt_us.unwrap_or(0);
-            given.push([kind, alpha, gamma, rounds, now_us, rtt_us, heard.acked, flags[0], flags[1], to.0, to.1]);
+            let rtt_us = if kind == 5 { base } else { heard.rtt_us.unwrap_or(0) };
+            given.push([
+                kind,
+                alpha,
+                gamma,
+                rounds,
+                now_us,
+                rtt_us,
+                heard.acked,
+                flags[0],
+                flags[1],
+                to.0,
+                to.1,
+                check,
+            ]);
             expected.push((law.cwnd, law.ssthresh));
         }
     }

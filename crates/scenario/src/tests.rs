@@ -332,7 +332,7 @@ fn a_controller_s_parameters_survive_a_change_of_its_name() {
         personality(&document.scenario().expect("it is right").nodes[0]).controller.clone()
     };
     let vegas = vegas::Parameters { alpha_packets: 3, ..vegas::Parameters::DEFAULT };
-    let fast = fast::Parameters { alpha_packets: 12, gamma_percent: 40, update_rounds: 2 };
+    let fast = fast::Parameters { alpha_packets: 12, gamma_percent: 40, ..fast::Parameters::DEFAULT };
     assert_eq!(with(&[]), vegas.into());
     let named = [("nodes.a.tcp.fast_gamma_percent", "40"), ("nodes.a.tcp.controller", "fast")];
     assert_eq!(with(&named), fast.into());

@@ -2,7 +2,8 @@
 //!
 //! The queue is told from the delay: of a window w of which the round trip is D and would be d without queues, w d / D
 //! are on their way and the others wait. Every so many round trips the window moves half of the way to where alpha wait
-//! (equation 1 of Andrew et al.). [`law`] has the arithmetic, on plain integers, so that it can run elsewhere to the same
+//! (equation 1 of Andrew et al.). Every few seconds it looks at its path without its own packets in the queue: a base
+//! round trip that is out of date, because the route has become longer, is found so. [`law`] has the arithmetic, on plain integers, so that it can run elsewhere to the same
 //! last digit; this file puts it behind [`Controller`].
 
 pub mod law;
@@ -11,7 +12,7 @@ mod tests;
 
 use super::{Ack, Cause, Congestion, Controller, Factory, Setup};
 use crate::part::{Absent, Description, Field, Kind, Mistake, Part, Value, Values};
-use crate::time::Time;
+use crate::time::{Duration, Time};
 use crate::units::Bytes;
 use law::{Heard, Law};
 
@@ -24,12 +25,16 @@ pub struct Parameters {
     pub gamma_percent: u32,
     /// Round trips from one update of the window to the next.
     pub update_rounds: u32,
+    /// Seconds after which a base round trip that was not seen again is checked; 0 for never, as published.
+    pub check_seconds: u32,
 }
 
 impl Parameters {
     /// 20 packets, what FAST has by default on a slow link (Andrew et al. s4-B); half of the way (their equation 1); updated
-    /// in one round trip and left alone in the next (Jin, Wei and Low 2004).
-    pub const DEFAULT: Parameters = Parameters { alpha_packets: 20, gamma_percent: 50, update_rounds: 2 };
+    /// in one round trip and left alone in the next (Jin, Wei and Low 2004). The papers know no check of the base: every
+    /// 5 s a longer route is found in time to fill it within 10 s.
+    pub const DEFAULT: Parameters =
+        Parameters { alpha_packets: 20, gamma_percent: 50, update_rounds: 2, check_seconds: 5 };
 }
 
 impl Part for Parameters {
@@ -55,6 +60,13 @@ impl Part for Parameters {
                 absent: Absent::Is("2"),
                 doc: "Round trips from one update of the window to the next.",
             },
+            Field {
+                name: "fast_check_seconds",
+                kind: Kind::Count { min: 0, max: 3_600 },
+                absent: Absent::Is("5"),
+                doc: "Seconds after which a base round trip that was not seen again is checked with the queue drained, as a \
+                      longer route asks for; 0 never checks, as published.",
+            },
         ],
     };
 
@@ -63,6 +75,7 @@ impl Part for Parameters {
             alpha_packets: values.small("fast_alpha"),
             gamma_percent: values.small("fast_gamma_percent"),
             update_rounds: values.small("fast_update_rounds"),
+            check_seconds: values.small("fast_check_seconds"),
         })
     }
 }
@@ -82,6 +95,7 @@ impl Factory for Parameters {
             ("fast_alpha", count(self.alpha_packets)),
             ("fast_gamma_percent", count(self.gamma_percent)),
             ("fast_update_rounds", count(self.update_rounds)),
+            ("fast_check_seconds", count(self.check_seconds)),
         ])
     }
 }
@@ -116,6 +130,12 @@ fn micros(now: Time) -> u64 {
 }
 
 impl Controller for Fast {
+    fn on_established(&mut self, rtt: Option<Duration>) {
+        if let Some(rtt) = rtt {
+            self.law.begin(rtt.as_nanos() / 1_000);
+        }
+    }
+
     fn on_ack(&mut self, ack: &Ack) {
         self.rest += ack.acked.get();
         let acked = self.rest / self.mss;

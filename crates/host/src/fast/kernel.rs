@@ -228,18 +228,20 @@ fn told(error: libbpf_rs::Error) -> io::Error {
     io::Error::new(kind, text)
 }
 
-/// Bytes of `struct fast_installation` (bpf/fast.bpf.c): three numbers and a name.
-const INSTALLATION_LEN: usize = 28;
+/// Bytes of `struct fast_installation` (bpf/fast.bpf.c): four numbers and a name.
+const INSTALLATION_LEN: usize = 32;
+/// Where its name is.
+const NAME_AT: usize = 16;
 
 fn write(settings: &MapHandle, parameters: Parameters, default_before: &str) -> io::Result<()> {
-    let Parameters { alpha_packets, gamma_percent, update_rounds } = parameters;
+    let Parameters { alpha_packets, gamma_percent, update_rounds, check_seconds } = parameters;
     let mut value = [0; INSTALLATION_LEN];
-    for (number, at) in [alpha_packets, gamma_percent, update_rounds].into_iter().zip([0, 4, 8]) {
+    for (number, at) in [alpha_packets, gamma_percent, update_rounds, check_seconds].into_iter().zip([0, 4, 8, 12]) {
         value[at..at + 4].copy_from_slice(&number.to_ne_bytes());
     }
     let name = default_before.as_bytes();
     let len = name.len().min(15);
-    value[12..12 + len].copy_from_slice(&name[..len]);
+    value[NAME_AT..NAME_AT + len].copy_from_slice(&name[..len]);
     settings.update(&ONLY, &value, MapFlags::ANY).map_err(told)
 }
 
@@ -250,10 +252,15 @@ fn read(name: &str) -> Result<Installed, Error> {
     let value = value
         .ok_or_else(|| Error::wrong(what(), "another version of headend has installed it; remove it with that one"))?;
     let number = |at: usize| u32::from_ne_bytes(value[at..at + 4].try_into().expect("four bytes"));
-    let before: Vec<u8> = value[12..].iter().copied().take_while(|c| *c != 0).collect();
+    let before: Vec<u8> = value[NAME_AT..].iter().copied().take_while(|c| *c != 0).collect();
     Ok(Installed {
         name: name.to_owned(),
-        parameters: Parameters { alpha_packets: number(0), gamma_percent: number(4), update_rounds: number(8) },
+        parameters: Parameters {
+            alpha_packets: number(0),
+            gamma_percent: number(4),
+            update_rounds: number(8),
+            check_seconds: number(12),
+        },
         default_before: (!before.is_empty()).then(|| String::from_utf8_lossy(&before).into_owned()),
     })
 }

@@ -1,6 +1,7 @@
 mod bbr;
 mod books;
 mod circuits;
+mod fast;
 mod friendly;
 mod implementations;
 mod in_band;

@@ -9,6 +9,10 @@ const FRACTION_BITS: u32 = 8;
 const RTT_US_MAX: u64 = (1 << 26) - 1;
 /// Largest window, in segments.
 const CWND_MAX: u64 = 1 << 22;
+/// A check lets the queue drain: the window is three quarters of what the path would hold.
+const DRAIN_QUARTERS: u64 = 3;
+/// The queue is other packets' than ours if less than this part of it goes when ours leave it.
+const OWN_PART: u64 = 32;
 
 /// The things that an acknowledgement of new data says.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +27,19 @@ pub struct Heard {
     pub is_recovering: bool,
     /// The window, and nothing else, limits what is in flight.
     pub is_window_limited: bool,
+}
+
+/// A step of a check of the base round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// None is under way.
+    Rest,
+    /// The shortest round trip is taken with our packets in the queue.
+    Before,
+    /// The queue drains; acknowledgements do not show it yet.
+    Drain,
+    /// The shortest round trip is taken without our packets in the queue.
+    After,
 }
 
 /// The window and what it is computed from.
@@ -42,6 +59,14 @@ pub struct Law {
     pub average: u64,
     /// The time when the window is next computed.
     pub update_at_us: u64,
+    /// The time when the next check of the base begins, or the step under way ends.
+    pub check_at_us: u64,
+    /// The shortest round trip of this step, and that before the queue was drained.
+    pub least_us: u32,
+    /// See `least_us`.
+    pub before_us: u32,
+    /// The step of a check.
+    pub check: Check,
 }
 
 /// The window law, equation (1) of Andrew et al. with gamma for its half and no more than a doubling (Jin, Wei and
@@ -68,33 +93,108 @@ impl Law {
     /// A law that has measured nothing.
     pub fn new(parameters: Parameters, cwnd: u64, ssthresh: u64) -> Law {
         let cwnd = cwnd.clamp(1, CWND_MAX);
-        Law { parameters, cwnd, ssthresh, target: cwnd, base_us: 0, average: 0, update_at_us: 0 }
+        Law {
+            parameters,
+            cwnd,
+            ssthresh,
+            target: cwnd,
+            base_us: 0,
+            average: 0,
+            update_at_us: 0,
+            check_at_us: 0,
+            least_us: u32::MAX,
+            before_us: 0,
+            check: Check::Rest,
+        }
     }
 
     /// Takes an acknowledgement of new data.
     pub fn on_ack(&mut self, heard: Heard) {
         if let Some(rtt_us) = heard.rtt_us {
-            self.measure(rtt_us.clamp(1, RTT_US_MAX));
+            self.measure(heard.now_us, rtt_us);
         }
         if heard.is_recovering || self.base_us == 0 {
             return;
         }
         if self.cwnd < self.ssthresh {
             self.slow_start(heard);
-        } else {
+        } else if !self.checks(heard) {
             self.avoid(heard);
         }
     }
 
-    fn measure(&mut self, rtt_us: u64) {
+    /// Takes the round trip of the hand-shake, which no queue of one's own has lengthened.
+    pub fn begin(&mut self, rtt_us: u64) {
+        self.base_us = rtt_us.clamp(1, RTT_US_MAX);
+        self.average = self.base_us << FRACTION_BITS;
+    }
+
+    fn measure(&mut self, now_us: u64, rtt_us: u64) {
+        let rtt_us = rtt_us.clamp(1, RTT_US_MAX);
         let sample = rtt_us << FRACTION_BITS;
         if self.base_us == 0 {
-            self.base_us = rtt_us;
             self.average = sample;
-        } else {
-            self.base_us = self.base_us.min(rtt_us);
+        } else if matches!(self.check, Check::Rest | Check::Before) {
             self.average = averaged(self.average, sample, self.cwnd);
         }
+        if self.base_us == 0 || rtt_us <= self.base_us {
+            self.base_us = rtt_us;
+            self.rest(now_us);
+        }
+        self.least_us = self.least_us.min(rtt_us as u32);
+    }
+
+    /// Ends a check; the next one is due so many seconds after the base was last seen.
+    fn rest(&mut self, now_us: u64) {
+        if matches!(self.check, Check::Drain | Check::After) {
+            self.pause(now_us);
+        }
+        self.check = Check::Rest;
+        self.check_at_us = now_us + u64::from(self.parameters.check_seconds) * 1_000_000;
+    }
+
+    /// Goes on with a check of the base; true while it holds the window.
+    ///
+    /// A route may have become longer, and then the law takes the difference for a queue. If our packets wait in one,
+    /// it gets shorter when they leave it. If it does not, the base is out of date, and the shortest round trip without
+    /// them is the new one.
+    fn checks(&mut self, heard: Heard) -> bool {
+        if self.parameters.check_seconds == 0 {
+            return false;
+        }
+        let is_due = heard.now_us >= self.check_at_us;
+        let round_us = (self.average >> FRACTION_BITS).max(1);
+        match self.check {
+            Check::Rest if self.check_at_us == 0 => self.rest(heard.now_us),
+            Check::Rest if is_due && heard.is_window_limited => self.step_to(Check::Before, heard.now_us + round_us),
+            Check::Before if is_due => {
+                self.before_us = self.least_us;
+                self.target = self.cwnd;
+                let held = self.cwnd * self.base_us / round_us.max(self.base_us);
+                self.cwnd = (held * DRAIN_QUARTERS / 4).clamp(self.cwnd.min(2), self.cwnd);
+                self.ssthresh = self.ssthresh.min(self.cwnd);
+                self.step_to(Check::Drain, heard.now_us + round_us);
+            }
+            Check::Drain if is_due => self.step_to(Check::After, heard.now_us + round_us + round_us / 2),
+            Check::After if is_due => self.judge(heard.now_us, round_us),
+            _ => {}
+        }
+        matches!(self.check, Check::Drain | Check::After)
+    }
+
+    fn step_to(&mut self, check: Check, until_us: u64) {
+        self.check = check;
+        self.check_at_us = until_us;
+        self.least_us = u32::MAX;
+    }
+
+    fn judge(&mut self, now_us: u64, round_us: u64) {
+        let queue = round_us.saturating_sub(self.base_us);
+        let gone = u64::from(self.before_us.saturating_sub(self.least_us));
+        if self.least_us != u32::MAX && self.before_us != u32::MAX && gone * OWN_PART < queue {
+            self.base_us = u64::from(self.least_us);
+        }
+        self.rest(now_us);
     }
 
     /// A segment for each acknowledged, until alpha wait: then the law is near its aim and takes over.
@@ -137,6 +237,7 @@ impl Law {
         self.cwnd = self.ssthresh;
         self.target = self.cwnd;
         self.pause(now_us);
+        self.rest(now_us);
     }
 
     /// Slow start from `cwnd` to `ssthresh`. What was measured of the path stays.
@@ -145,6 +246,7 @@ impl Law {
         self.ssthresh = ssthresh;
         self.target = self.cwnd;
         self.pause(now_us);
+        self.rest(now_us);
     }
 
     /// The last reduction was a mistake: the window and the threshold are at least what they were (RFC 4015 s3.2).

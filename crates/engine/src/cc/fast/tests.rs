@@ -5,8 +5,9 @@ use crate::time::Duration;
 
 const MSS: u64 = 1_000;
 
+/// FAST as published: its base is never checked.
 fn controller(alpha_packets: u32, segments: u64) -> Box<dyn Controller> {
-    Parameters { alpha_packets, ..Parameters::DEFAULT }.start(&Setup::linux(MSS, segments))
+    Parameters { alpha_packets, check_seconds: 0, ..Parameters::DEFAULT }.start(&Setup::linux(MSS, segments))
 }
 
 fn ack(at_ms: u64, rtt_ms: u64, segments: u64) -> Ack {
@@ -62,6 +63,7 @@ fn the_windows_are_those_of_the_vectors() {
                     alpha_packets: value(1) as u32,
                     gamma_percent: value(2) as u32,
                     update_rounds: value(3) as u32,
+                    check_seconds: value(14) as u32,
                 };
                 law = Law::new(parameters, value(12), value(13));
             }
@@ -74,6 +76,7 @@ fn the_windows_are_those_of_the_vectors() {
             }),
             "halve" => law.halve(now_us),
             "restart" => law.restart(now_us, value(10), value(11)),
+            "begin" => law.begin(value(6)),
             "undo" => law.undo(value(10), value(11)),
             other => panic!("line {}: {other:?} is no event", number + 1),
         }

@@ -45,7 +45,7 @@ fn a_pinned_link_or_map_is_found_changed_and_removed() {
         assert!(is_there(&name));
         let wanted = Installed { name: name.clone(), parameters, default_before: Some("cubic".to_owned()) };
         assert!(installed().unwrap().contains(&wanted), "{:?}", installed());
-        let other = Parameters { alpha_packets: 9, gamma_percent: 25, update_rounds: 3 };
+        let other = Parameters { alpha_packets: 9, gamma_percent: 25, update_rounds: 3, check_seconds: 0 };
         set(&name, other).unwrap();
         assert_eq!(read(&name).unwrap(), Installed { parameters: other, ..wanted });
         remove(&name).unwrap();
@@ -91,21 +91,22 @@ fn the_kernel_computes_the_windows_of_the_vectors() {
     }
     let object = open(PROGRAM).unwrap().load().map_err(told).unwrap();
     let program = object.progs_mut().next().unwrap();
-    // `struct fast_vector`: event, to_cwnd, to_ssthresh, heard (three numbers and two flags), parameters, law (six numbers).
-    let mut vector = [0_u8; 120];
+    // `struct fast_vector`: event, to_cwnd, to_ssthresh, heard (three numbers and two flags), four parameters, law (72 bytes).
+    let mut vector = [0_u8; 144];
     let mut checked = 0;
     for (number, line) in VECTORS.lines().enumerate().skip(1) {
         let cells: Vec<&str> = line.split(',').collect();
         let value = |column: usize| cells[column].parse::<u64>().unwrap_or(0);
         let event =
-            ["start", "ack", "halve", "restart", "undo"].iter().position(|event| *event == cells[4]).unwrap() as u64;
+            ["start", "ack", "halve", "restart", "undo", "begin"].iter().position(|event| *event == cells[4]).unwrap()
+                as u64;
         let to = if event == 0 { (value(12), value(13)) } else { (value(10), value(11)) };
         let words = [event, to.0, to.1, value(5), value(6), value(7)];
         for (index, word) in words.into_iter().enumerate() {
             vector[8 * index..8 * index + 8].copy_from_slice(&word.to_ne_bytes());
         }
         (vector[48], vector[49]) = (value(8) as u8, value(9) as u8);
-        for (index, column) in [1, 2, 3].into_iter().enumerate() {
+        for (index, column) in [1, 2, 3, 14].into_iter().enumerate() {
             vector[56 + 4 * index..60 + 4 * index].copy_from_slice(&(value(column) as u32).to_ne_bytes());
         }
         let input = libbpf_rs::ProgramInput { context_in: Some(&mut vector), ..Default::default() };
