@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use headend_host::service::{News, Supervisor};
-use headend_host::trunk::{Config, Fallback, Identity, Trunk};
+use headend_host::trunk::{self, Carriage, Config, Fallback, Identity, PeerConfig, Trunk};
 use headend_host::{privilege, sysctl};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -83,20 +83,33 @@ fn check(path: &Path) -> Result<(), Failure> {
         writeln!(out, "public key of this site: {}", read.identity.public())?;
         writeln!(out, "socket: UDP {}", config.listen)?;
         writeln!(out, "status: {}", read.status.display())?;
-        for (number, peer) in (config.queue..).zip(&config.peers) {
-            writeln!(out, "peer {}: native carriage through netfilter's queue {number}", peer.name)?;
+        writeln!(out, "carriage: {}, for {}", config.carriage.name(), read.why)?;
+        for (number, peer) in config.peers.iter().enumerate() {
+            writeln!(out, "peer {}: {}", peer.name, way(config, number, peer))?;
         }
-        writeln!(out, "rules, taken away at the end:")?;
-        Trunk::rules(config).shown().iter().try_for_each(|line| writeln!(out, "  {line}"))?;
-        writeln!(out, "routes, devices, settings: none")?;
+        writeln!(out, "set in the kernel, and taken away at the end:")?;
+        trunk::settings(config).iter().try_for_each(|line| writeln!(out, "  {line}"))?;
         advice(config).iter().try_for_each(|line| writeln!(out, "this machine: {line}"))
     })
 }
 
+/// The way that packets for a peer take, in words.
+fn way(config: &Config, number: usize, peer: &PeerConfig) -> String {
+    let networks = peer.networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    match config.carriage {
+        Carriage::Native => {
+            format!("{networks}: native carriage through netfilter's queue {}", usize::from(config.queue) + number)
+        }
+        Carriage::Sealed => format!("{networks}: sealed carriage through the device {}", config.device.name),
+    }
+}
+
 /// Lines about this machine that an operator should look at.
 fn advice(config: &Config) -> Vec<String> {
-    let mut lines: Vec<String> =
-        privilege::missing_for_trunks().iter().map(|what| format!("this process lacks {what}")).collect();
+    let mut lines: Vec<String> = privilege::missing_for_trunks(config.carriage == Carriage::Sealed)
+        .iter()
+        .map(|what| format!("this process lacks {what}"))
+        .collect();
     let has = |is_ipv6: bool| {
         let networks = config.peers.iter().flat_map(|peer| &peer.networks);
         networks.into_iter().any(|network| matches!(network, ipnet::IpNet::V6(_)) == is_ipv6)
@@ -110,9 +123,10 @@ fn advice(config: &Config) -> Vec<String> {
 }
 
 fn up(path: &Path) -> Result<(), Failure> {
-    let file::Read { config, identity, status } = file::read(path)?;
+    let file::Read { config, identity, status, why } = file::read(path)?;
     let supervisor = Supervisor::from_environment()?;
-    let notes = advice(&config);
+    let mut notes = vec![format!("carriage: {}, for {why}", config.carriage.name())];
+    notes.extend(advice(&config));
     let name = config.name.clone();
     // A signal that comes while the rules are set is heard when they are, and takes them away.
     let failed = |error: std::io::Error| Failure::Failed(format!("signals cannot be received: {error}"));
@@ -179,9 +193,8 @@ fn prepare(trunk: &Trunk, config: &Config, status: &Path, notes: &[String]) -> R
     privilege::keep_for_trunks()?;
     status::answer(listener, config.name.clone(), trunk.handle())?;
     eprintln!("listening on {} (UDP), status at {}", config.listen, status.display());
-    for (number, peer) in (config.queue..).zip(&config.peers) {
-        let networks = peer.networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        eprintln!("peer {}: {networks}: native carriage through netfilter's queue {number}", peer.name);
+    for (number, peer) in config.peers.iter().enumerate() {
+        eprintln!("peer {}: {}", peer.name, way(config, number, peer));
     }
     let without = match config.fallback {
         Fallback::Direct => "pass as if there were no trunk",

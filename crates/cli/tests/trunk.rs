@@ -5,9 +5,8 @@
 #[path = "support/sites.rs"]
 mod sites;
 
-use std::collections::VecDeque;
 use std::fs;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::os::unix::fs::chown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use sites::{SITES, Sites, USERS, headend, headend_as_nobody, wait_for};
+use sites::{Sites, headend, headend_as_nobody, wait_for};
 
 #[test]
 fn traffic_passes_under_control_and_nothing_is_left_behind() {
@@ -50,40 +49,11 @@ fn packets_of_a_flow_keep_their_order() {
     if !sites::are_possible() {
         return;
     }
-    const COUNT: u32 = 20_000;
     let sites = Sites::new("order", true);
     let files = sites.write_both("", "vmss = \"1500B\"\ncontrols = 3\n");
     let [west, _east] = sites.up_both(&files);
-    let receiver = sites.in_user(1, || UdpSocket::bind((USERS[1], 7_000)).expect("the address is there"));
-    socket2::SockRef::from(&receiver).set_recv_buffer_size(8 << 20).expect("a buffer");
-    receiver.set_read_timeout(Some(Duration::from_secs(2))).expect("a time-out is allowed");
-    let sender = sites.in_user(0, || UdpSocket::bind((USERS[0], 0)).expect("the address is there"));
-    let sending = thread::spawn(move || {
-        for number in 0..COUNT {
-            // Of many lengths, so that some end a VMSS and some do not.
-            let mut bytes = vec![0; 4 + (number as usize * 7_919) % 1_400];
-            bytes[..4].copy_from_slice(&number.to_be_bytes());
-            // What the device has no room for is not the trunk's affair.
-            let _ = sender.send_to(&bytes, (USERS[1], 7_000));
-            if number % 16 == 0 {
-                thread::sleep(Duration::from_micros(500));
-            }
-        }
-    });
-    let mut next = 0;
-    let mut got = 0;
-    let mut buffer = [0; 2_000];
-    while let Ok(len) = receiver.recv(&mut buffer) {
-        let number = u32::from_be_bytes(*buffer[..len].first_chunk().expect("four bytes at least"));
-        assert!(number >= next, "{number} after {next}");
-        next = number + 1;
-        got += 1;
-        if next == COUNT {
-            break;
-        }
-    }
-    sending.join().expect("all was sent");
-    assert!(got * 10 >= COUNT * 9, "{got} of {COUNT} came");
+    let (got, sent) = sites.numbered();
+    assert!(got * 10 >= sent * 9, "{got} of {sent} came");
     wait_for("headers are counted", || west.peer()["to"]["headers"].as_u64() > Some(1_000));
 }
 
@@ -179,7 +149,7 @@ fn forged_and_replayed_datagrams_change_nothing() {
     relay.set_read_timeout(Some(Duration::from_millis(500))).expect("a time-out is allowed");
     let done = Arc::new(AtomicBool::new(false));
     let is_done = done.clone();
-    let forwarding = thread::spawn(move || attack(&relay, &is_done));
+    let forwarding = thread::spawn(move || sites::attack(&relay, &is_done));
     let [west, east] = sites.up_both(&files);
     sites.transfer(0, 3_000_000);
     sites.transfer(1, 3_000_000);
@@ -192,33 +162,6 @@ fn forged_and_replayed_datagrams_change_nothing() {
     }
     done.store(true, Ordering::Relaxed);
     forwarding.join().expect("the attack ends");
-}
-
-/// Forwards each datagram, and sends each also again, later, changed, cut, and back.
-fn attack(relay: &UdpSocket, is_done: &AtomicBool) {
-    let [west, east] = SITES.map(|site| SocketAddr::new(site.parse().expect("an address"), 7_700));
-    let mut kept: VecDeque<(Vec<u8>, SocketAddr)> = VecDeque::new();
-    let mut buffer = [0; 2_000];
-    let mut count = 0_usize;
-    while !is_done.load(Ordering::Relaxed) {
-        let Ok((len, from)) = relay.recv_from(&mut buffer) else { continue };
-        let bytes = buffer[..len].to_vec();
-        let to = if from == west { east } else { west };
-        let send = |bytes: &[u8], to| drop(relay.send_to(bytes, to));
-        send(&bytes, to);
-        count += 1;
-        let mut forged = bytes.clone();
-        forged[count % len] ^= 1 << (count % 8);
-        send(&forged, to);
-        send(&bytes, to);
-        send(&bytes[..len - count % len - 1], to);
-        send(&bytes, from);
-        kept.push_back((bytes, to));
-        if kept.len() > 500 {
-            let (old, to) = kept.pop_front().expect("it is not empty");
-            send(&old, to);
-        }
-    }
 }
 
 #[test]

@@ -24,6 +24,11 @@ pub(crate) const FAMILIES: [Family; 2] = [
 const FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin"];
 
 impl Family {
+    /// True if both commands are on this machine.
+    pub(crate) fn is_here(self) -> bool {
+        path_of(self.list).is_some() && path_of(self.restore).is_some()
+    }
+
     /// The rules of a table, as `-S` lists them; `None` without the command.
     pub(crate) fn rules(self, table: &str) -> Result<Option<String>, Error> {
         let Some(command) = path_of(self.list) else { return Ok(None) };

@@ -96,12 +96,14 @@ pub fn missing_for_interfaces() -> Vec<String> {
     ])
 }
 
-/// The privileges that this process lacks to run a trunk, in words; empty if it has all.
-pub fn missing_for_trunks() -> Vec<String> {
-    lacking(&[
-        (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN, to hold packets and to set rules"),
+/// The privileges that this process lacks to run a trunk with sealed or with native carriage, in words; empty if it has all.
+pub fn missing_for_trunks(is_sealed: bool) -> Vec<String> {
+    let needed = [
+        (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN, to hold packets and to set rules or routes"),
         (CapabilitySet::NET_RAW, "CAP_NET_RAW, to set rules"),
-    ])
+    ];
+    // Only iptables wants the second.
+    lacking(&needed[..if is_sealed { 1 } else { 2 }])
 }
 
 /// The words of those capabilities that this thread does not have.

@@ -64,6 +64,7 @@ pub struct Tun {
     spill: Vec<u8>,
     /// Packets that leave together.
     joined: Joined,
+    takes_udp: bool,
 }
 
 impl Tun {
@@ -83,6 +84,11 @@ impl Tun {
     /// The interface's name.
     pub fn name(&self) -> &str {
         &self.device.name
+    }
+
+    /// True if datagrams of UDP may come, and be given, several as one packet.
+    pub fn takes_udp(&self) -> bool {
+        self.takes_udp
     }
 
     /// Takes a packet that has come, or the next of a large segment; its length, and its checksum if it is open.
@@ -188,7 +194,7 @@ fn create(setup: &DeviceSetup) -> Result<Tun, Error> {
     }
     let device = Device::find(&mut netlink, &name)?;
     let (segment, joined, spill) = (Segment::default(), Joined::new(takes_udp), vec![0; offload::PACKET_BYTES_MAX]);
-    Ok(Tun { file, device, netlink, segment, spill, joined })
+    Ok(Tun { file, device, netlink, segment, spill, joined, takes_udp })
 }
 
 /// Makes the interface and returns its whole name.

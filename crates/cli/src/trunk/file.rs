@@ -1,18 +1,22 @@
 //! A trunk's file.
 
+mod lines;
+
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use headend_engine::cc::{Algorithm, bbr, fast, reno, vegas};
+use headend_engine::circuit::in_band::Losses;
 use headend_engine::circuit::tunnel::Schedule;
 use headend_engine::circuit::turns::Class;
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Duration;
 use headend_engine::units::{Bytes, Rate, quantity};
 use headend_host::trunk::{
-    Config, EdgeClass, Fallback, Identity, Matches, PeerConfig, PublicKey, Receive, SecretKey, Send,
+    Carriage, Config, DeviceConfig, EdgeClass, Fallback, Identity, Matches, PeerConfig, PublicKey, Receive, SecretKey,
+    Send,
 };
 use serde::de::{Deserialize, Deserializer, Error as _};
 
@@ -35,6 +39,8 @@ pub(super) struct Read {
     pub(super) identity: Identity,
     /// The socket at which its status can be asked for.
     pub(super) status: PathBuf,
+    /// The reason for the carriage that it has.
+    pub(super) why: String,
 }
 
 /// Reads the file of a trunk, and the keys that it names.
@@ -50,20 +56,26 @@ pub(super) fn read(path: &Path) -> Result<Read, Failure> {
 
 fn parse(path: &Path, text: &str) -> Result<Read, String> {
     let name = path.display();
+    let at_line = |line: usize, why: &str| {
+        let shown = text.lines().nth(line).unwrap_or_default().trim();
+        let shown = if lines::has_secret(shown) { "(a key is in this line)" } else { shown };
+        format!("{name}:{}: {shown}: {why}", line + 1)
+    };
     let file: File = toml::from_str(text).map_err(|error| {
         let message = error.message().trim_end();
         match error.span() {
             Some(span) if !span.is_empty() || span.start > 0 => {
-                let line = text[..span.start.min(text.len())].matches('\n').count();
-                let shown = text.lines().nth(line).unwrap_or_default().trim();
-                format!("{name}:{}: {shown}: {message}", line + 1)
+                at_line(text[..span.start.min(text.len())].matches('\n').count(), message)
             }
             _ => format!("{name}: {message}"),
         }
     })?;
-    let located = |(field, why): Wrong| format!("{name}: {field}: {why}");
+    let located = |(field, why): Wrong| match lines::of(text, &field) {
+        Some(line) => format!("{name}:{}: {field}: {why}", line + 1),
+        None => format!("{name}: {field}: {why}"),
+    };
     let read = file.read(path).map_err(located)?;
-    read.config.check().map_err(located)?;
+    read.config.check(&read.identity.public()).map_err(located)?;
     Ok(read)
 }
 
@@ -73,9 +85,13 @@ struct File {
     name: Option<String>,
     private_key: PathBuf,
     listen: SocketAddr,
+    carriage: Option<CarriageName>,
     queue: Option<u16>,
+    device: Option<String>,
     #[serde(default)]
-    fallback: FallbackName,
+    addresses: Vec<Address>,
+    mtu: Option<u32>,
+    fallback: Option<FallbackName>,
     dead_after: Option<Span>,
     link: Option<RateText>,
     #[serde(default)]
@@ -87,10 +103,16 @@ struct File {
     peer: Vec<PeerTable>,
 }
 
-#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum CarriageName {
+    Native,
+    Sealed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum FallbackName {
-    #[default]
     Direct,
     Block,
 }
@@ -132,6 +154,7 @@ struct PeerTable {
     vmss: Option<Size>,
     controller: Option<Controller>,
     fast_alpha: Option<u32>,
+    losses: Option<LossesName>,
     gmb: Option<RateText>,
     controls_max: Option<u8>,
     gmb_max: Option<RateText>,
@@ -148,8 +171,16 @@ from_text!(Network, ipnet::IpNet, |text: &str| {
     let network = text.parse::<ipnet::IpNet>().ok().filter(|network| network.addr() == network.network());
     network.ok_or_else(|| "a network such as \"10.2.0.0/16\" or \"2001:db8::/32\"".to_owned())
 });
+from_text!(Address, ipnet::IpNet, |text: &str| {
+    text.parse().ok().ok_or_else(|| "an address with its network's prefix, such as \"10.1.0.1/24\"".to_owned())
+});
 from_text!(Key, PublicKey, |text| {
     PublicKey::read(text).ok_or_else(|| "a public key, as `headend trunk keygen` prints it".to_owned())
+});
+from_text!(LossesName, Losses, |text: &str| match text {
+    "all" => Ok(Losses::All),
+    "delayed" => Ok(Losses::Delayed),
+    _ => Err("\"all\" or \"delayed\"".to_owned()),
 });
 from_text!(Controller, Algorithm, |text| {
     let named = controller(text);
@@ -226,20 +257,34 @@ impl File {
         let folder = path.parent().unwrap_or(Path::new("."));
         let stem = || path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let name = self.name.unwrap_or_else(stem);
-        let identity = Identity::load(&folder.join(self.private_key))
-            .map_err(|error| ("private_key".to_owned(), error.to_string()))?;
+        let identity = key_file(folder, &self.private_key)
+            .and_then(|path| Identity::load(&path).map_err(|error| error.to_string()))
+            .map_err(|why| ("private_key".to_owned(), why))?;
         let peers: Result<Vec<PeerConfig>, Wrong> = self.peer.into_iter().map(|peer| peer.peer(folder)).collect();
         let mut classes: Vec<EdgeClass> = self.class.into_iter().map(ClassTable::class).collect();
         if classes.last().is_none_or(|last| last.matches != Matches::default()) {
             classes.push(EdgeClass::all());
         }
         let status = self.status.map(|path| folder.join(path));
+        let (carriage, why) = match self.carriage {
+            Some(CarriageName::Native) => (Carriage::Native, "the file says so".to_owned()),
+            Some(CarriageName::Sealed) => (Carriage::Sealed, "the file says so".to_owned()),
+            None => Carriage::of_machine(),
+        };
+        // Interfaces have names of 15 bytes at most.
+        let device = self.device.unwrap_or_else(|| format!("hd-{}", name.get(..12).unwrap_or(&name)));
         let config = Config {
             listen: self.listen,
+            carriage,
             queue: self.queue.unwrap_or(QUEUE),
-            fallback: match self.fallback {
-                FallbackName::Direct => Fallback::Direct,
-                FallbackName::Block => Fallback::Block,
+            device: DeviceConfig {
+                name: device,
+                addresses: self.addresses.into_iter().map(|address| address.0).collect(),
+                mtu: self.mtu,
+            },
+            fallback: match (self.fallback, carriage) {
+                (Some(FallbackName::Direct), _) | (None, Carriage::Native) => Fallback::Direct,
+                (Some(FallbackName::Block), _) | (None, Carriage::Sealed) => Fallback::Block,
             },
             dead_after: self.dead_after.map_or(DEAD_AFTER, |span| span.0),
             classes,
@@ -252,8 +297,17 @@ impl File {
             name,
         };
         let status = status.unwrap_or_else(|| Path::new(STATUS_FOLDER).join(format!("trunk-{}.sock", config.name)));
-        Ok(Read { config, identity, status })
+        Ok(Read { config, identity, status, why })
     }
+}
+
+/// The file of a key. A key in its place is not repeated: who reads errors is not its owner.
+fn key_file(folder: &Path, path: &Path) -> Result<PathBuf, String> {
+    if path.to_str().is_some_and(lines::has_secret) && !folder.join(path).exists() {
+        let why = "this is a key itself; expected the name of a file with it, which nobody but its owner may read";
+        return Err(why.to_owned());
+    }
+    Ok(folder.join(path))
 }
 
 impl ClassTable {
@@ -294,9 +348,9 @@ impl PeerTable {
             }
         }
         let shared = match &self.shared_key {
-            Some(path) => {
-                SecretKey::load(&folder.join(path)).map_err(|error| wrong("shared_key", error.to_string()))?
-            }
+            Some(path) => key_file(folder, path)
+                .and_then(|path| SecretKey::load(&path).map_err(|error| error.to_string()))
+                .map_err(|why| wrong("shared_key", why))?,
             None => SecretKey::NONE,
         };
         Ok(PeerConfig {
@@ -309,6 +363,7 @@ impl PeerTable {
                 vmss,
                 controller,
                 guaranteed: self.gmb.map_or(send.guaranteed, |gmb| gmb.0),
+                losses: self.losses.map_or(send.losses, |losses| losses.0),
             },
             receive: Receive {
                 controls_max: self.controls_max.unwrap_or(receive.controls_max),

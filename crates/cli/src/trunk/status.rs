@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, thread};
 
-use headend_host::trunk::{CircuitStatus, ClassStatus, Handle, PeerStatus, Status};
+use headend_host::trunk::{Carriage, CircuitStatus, ClassStatus, Handle, PeerStatus, Status};
 use serde_json::{Value, json};
 
 use super::file;
@@ -122,7 +122,11 @@ fn as_json(name: &str, status: &Status) -> Value {
         "up_s": status.up.as_secs_f64(),
         "strangers": status.strangers,
         "flooded": status.flooded,
+        "looped": status.looped,
         "queue_errors": status.queue_errors,
+        "unrouted": status.strays.unrouted,
+        "foreign": status.strays.foreign,
+        "unwritten": status.strays.unwritten,
         "peers": status.peers.iter().map(peer).collect::<Vec<_>>(),
     })
 }
@@ -131,11 +135,14 @@ fn peer(peer: &PeerStatus) -> Value {
     json!({
         "name": peer.name,
         "state": peer.state,
+        "refuses_with": peer.refuses_with.map(Carriage::name),
         "endpoint": peer.endpoint.map(|endpoint| endpoint.to_string()),
         "silent_s": peer.silent.map(|silent| silent.as_secs_f64()),
         "sessions": peer.sessions,
         "circuits": peer.circuits,
         "refused": peer.refused,
+        "ungranted": peer.ungranted,
+        "lies": peer.lies,
         "direct": peer.direct,
         "direct_bytes": peer.direct_bytes,
         "to": peer.to.as_ref().map(circuit),
@@ -150,6 +157,7 @@ fn peer(peer: &PeerStatus) -> Value {
 
 fn circuit(circuit: &CircuitStatus) -> Value {
     json!({
+        "carriage": circuit.carriage.name(),
         "controller": circuit.controller,
         "controls": circuit.controls,
         "vmss": circuit.vmss.get(),
@@ -157,10 +165,12 @@ fn circuit(circuit: &CircuitStatus) -> Value {
         "window": circuit.window.get(),
         "srtt_ms": circuit.srtt.map(|srtt| srtt.as_secs_f64() * 1e3),
         "headers": circuit.headers,
+        "lost": circuit.lost,
         "losses": circuit.losses,
         "timeouts": circuit.timeouts,
         "controlled_bytes": circuit.controlled_bytes,
         "guaranteed_bytes": circuit.guaranteed_bytes,
+        "suspended": circuit.is_suspended,
     })
 }
 

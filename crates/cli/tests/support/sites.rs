@@ -1,12 +1,14 @@
 //! Two sites with a user each, in namespaces in a row, and a trunk's daemon at each site:
 //! user of the west - west ==== east - user of the east.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,6 +40,33 @@ pub(crate) fn are_possible() -> bool {
     };
     eprintln!("skipped: {why}");
     false
+}
+
+/// Forwards each datagram between the sites, and sends each also again, later, changed, cut, and back.
+pub(crate) fn attack(relay: &UdpSocket, is_done: &AtomicBool) {
+    let [west, east] = SITES.map(|site| SocketAddr::new(site.parse().expect("an address"), 7_700));
+    let mut kept: VecDeque<(Vec<u8>, SocketAddr)> = VecDeque::new();
+    let mut buffer = [0; 2_000];
+    let mut count = 0_usize;
+    while !is_done.load(Ordering::Relaxed) {
+        let Ok((len, from)) = relay.recv_from(&mut buffer) else { continue };
+        let bytes = buffer[..len].to_vec();
+        let to = if from == west { east } else { west };
+        let send = |bytes: &[u8], to| drop(relay.send_to(bytes, to));
+        send(&bytes, to);
+        count += 1;
+        let mut forged = bytes.clone();
+        forged[count % len] ^= 1 << (count % 8);
+        send(&forged, to);
+        send(&bytes, to);
+        send(&bytes[..len - count % len - 1], to);
+        send(&bytes, from);
+        kept.push_back((bytes, to));
+        if kept.len() > 500 {
+            let (old, to) = kept.pop_front().expect("it is not empty");
+            send(&old, to);
+        }
+    }
 }
 
 /// A namespace that goes with the test.
@@ -110,6 +139,28 @@ impl Sites {
             let (site, other) = (self.sites[side].0.name(), 1 - side);
             ip(&format!("-n {site} route replace 10.77.{}.0/24 via {}", other + 1, sites[other]));
         }
+    }
+
+    /// Takes the sites' routes to each other's users away: a trunk with sealed carriage makes its own.
+    pub(crate) fn unroute(&self) {
+        for side in 0..2 {
+            ip(&format!("-n {} route del 10.77.{}.0/24", self.sites[side].0.name(), 2 - side));
+        }
+    }
+
+    /// All routes and devices of a site.
+    pub(crate) fn routes(&self, side: usize) -> String {
+        let shown = |what: &str| {
+            let output = Command::new("ip").args(["-n", self.sites[side].0.name(), "-o", what, "show"]).output();
+            String::from_utf8(output.expect("ip runs").stdout).expect("ASCII")
+        };
+        // What is counted and guessed changes by itself.
+        let links: Vec<String> = shown("link").lines().map(|line| line.split(':').take(2).collect()).collect();
+        format!("{}{}", shown("route"), links.join("\n"))
+    }
+
+    pub(crate) fn user_name(&self, side: usize) -> &str {
+        self.users[side].0.name()
     }
 
     pub(crate) fn site_name(&self, side: usize) -> &str {
@@ -202,6 +253,41 @@ impl Sites {
             "every byte in order"
         );
         begin.elapsed()
+    }
+
+    /// Sends numbered datagrams of many lengths from the west's user to the east's. Returns how many came of how many, after it saw
+    /// that they came in order.
+    pub(crate) fn numbered(&self) -> (u32, u32) {
+        const COUNT: u32 = 20_000;
+        let receiver = self.in_user(1, || UdpSocket::bind((USERS[1], 7_000)).expect("the address is there"));
+        socket2::SockRef::from(&receiver).set_recv_buffer_size(8 << 20).expect("a buffer");
+        receiver.set_read_timeout(Some(Duration::from_secs(2))).expect("a time-out is allowed");
+        let sender = self.in_user(0, || UdpSocket::bind((USERS[0], 0)).expect("the address is there"));
+        let sending = thread::spawn(move || {
+            for number in 0..COUNT {
+                // Of many lengths, so that some end a VMSS and some do not.
+                let mut bytes = vec![0; 4 + (number as usize * 7_919) % 1_390];
+                bytes[..4].copy_from_slice(&number.to_be_bytes());
+                // What the device has no room for is not the trunk's affair.
+                let _ = sender.send_to(&bytes, (USERS[1], 7_000));
+                if number % 16 == 0 {
+                    thread::sleep(Duration::from_micros(500));
+                }
+            }
+        });
+        let (mut next, mut got) = (0, 0);
+        let mut buffer = [0; 2_000];
+        while let Ok(len) = receiver.recv(&mut buffer) {
+            let number = u32::from_be_bytes(*buffer[..len].first_chunk().expect("four bytes at least"));
+            assert!(number >= next, "{number} after {next}");
+            next = number + 1;
+            got += 1;
+            if next == COUNT {
+                break;
+            }
+        }
+        sending.join().expect("all was sent");
+        (got, COUNT)
     }
 
     /// Whether a datagram of a side's user reaches the other's, within two seconds.

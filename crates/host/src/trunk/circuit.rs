@@ -1,208 +1,95 @@
-//! The two ends of a trunk's circuit on the wire: the engine's, with packets of the kernel and control packets in datagrams.
+//! The two ends of a trunk's circuit on the wire: the engine's, under the control that the carriage allows.
 
-use headend_engine::cc::Algorithm;
-use headend_engine::circuit::tunnel::Tunnel;
-use headend_engine::circuit::turns::{Turns, Waiting};
-use headend_engine::circuit::{Output, Receiver, Sender, control_personality};
-use headend_engine::packet::{Body, Class, Endpoint, Packet};
-use headend_engine::tcp::connection::{Connection, PairedEnd};
-use headend_engine::tcp::personality::Personality;
-use headend_engine::tcp::segment::Segment;
-use headend_engine::time::{Duration, Time, earlier};
-use headend_engine::units::{Bytes, Capacity, Rate};
+mod headers;
+mod in_band;
+
+use headend_engine::time::Duration;
+use headend_engine::units::{Bytes, Rate};
+
+pub(super) use headers::{HeaderReceiver, HeaderSender};
+pub(super) use in_band::{DatagramReceiver, DatagramSender, Permission};
 
 use super::wire::Terms;
 
-/// Headers that one call of [`release`](Outgoing::release) sends at most, so that each leaves soon after its data.
-const HEADERS_A_ROUND: usize = 16;
-/// Part of the window up to which a packet of several segments stays whole; it also does if it takes less than [`BURST`] at
-/// the window's rate.
-const WINDOW_PARTS: u64 = 16;
-const BURST: Duration = Duration::from_millis(1);
-/// The largest packet that the kernel makes of several segments.
-const WHOLE_MAX: u64 = 65_536;
-
 /// The end that sends.
 #[derive(Debug)]
-pub(super) struct Outgoing {
-    pub(super) terms: Terms,
-    sender: Sender,
-    personality: Personality,
-    /// True if packets of several segments may stay whole.
-    keeps_whole: bool,
+pub(super) enum Outgoing {
+    Headers(HeaderSender),
+    InBand(DatagramSender),
 }
 
 /// The end that receives.
 #[derive(Debug)]
-pub(super) struct Incoming {
-    pub(super) terms: Terms,
-    receiver: Receiver,
-    pub(super) headers: u64,
+pub(super) enum Incoming {
+    Headers(HeaderReceiver),
+    InBand(DatagramReceiver),
 }
 
-/// The function that sends a control TCP's segment to the other end, by the number of the TCP.
-pub(super) type Send<'a> = &'a mut dyn FnMut(u8, &Segment);
+/// What is told of an end that sends.
+#[derive(Clone, Debug)]
+pub(super) struct Report {
+    pub(super) controller: String,
+    pub(super) window: Bytes,
+    pub(super) srtt: Option<Duration>,
+    /// Headers, or numbered datagrams, that were sent.
+    pub(super) sent: u64,
+    /// Times that a window shrank for a loss, and those at which nothing had come for long.
+    pub(super) losses: u64,
+    pub(super) timeouts: u64,
+    /// Datagrams that were lost; none are known of where there are headers.
+    pub(super) lost: u64,
+    pub(super) controlled_bytes: u64,
+    pub(super) guaranteed_bytes: u64,
+    /// True while the guaranteed rate is suspended because the path loses most of what is sent (RFC 8084).
+    pub(super) is_suspended: bool,
+}
 
 impl Outgoing {
-    pub(super) fn new(terms: Terms, controller: &Algorithm) -> Outgoing {
-        let base = Personality { controller: controller.clone(), ..Personality::linux() };
-        let vmss = Bytes::new(u64::from(terms.vmss));
-        let personality = control_personality(&base, vmss);
-        let (here, _): (Vec<_>, Vec<_>) = pairs(&terms, &personality).unzip();
-        let guaranteed = (terms.guaranteed_bps > 0).then(|| Rate::bit(terms.guaranteed_bps));
-        let sender = Sender::new(Tunnel::drop_tail(Capacity::Packets(1)), here, vmss, guaranteed);
-        Outgoing { terms, sender, personality, keeps_whole: false }
-    }
-
-    pub(super) fn receive(&mut self, now: Time, which: u8, segment: &Segment) {
-        if which < self.terms.controls {
-            self.sender.receive(now, usize::from(which), segment);
+    pub(super) fn terms(&self) -> Terms {
+        match self {
+            Outgoing::Headers(to) => to.terms,
+            Outgoing::InBand(to) => to.terms,
         }
-    }
-
-    /// Lets packets of `edge` leave, as far as they may now, and calls `send` for headers. When it returns, none more may
-    /// until the time that it says, or it is to be called again at once.
-    pub(super) fn release(
-        &mut self,
-        now: Time,
-        edge: &mut Turns,
-        leaving: &mut Vec<Waiting>,
-        send: Send<'_>,
-    ) -> Option<Time> {
-        self.sender.backlog(now, !edge.is_empty());
-        let mut headers = 0;
-        let wake = loop {
-            match self.sender.poll(now) {
-                Output::User(packet) => leaving.push(waiting(&packet)),
-                Output::Control(which, segment) => {
-                    send(which as u8, &segment);
-                    headers += 1;
-                    if headers == HEADERS_A_ROUND {
-                        break Some(now);
-                    }
-                }
-                Output::Wait(wake) if edge.is_empty() => break wake,
-                Output::Wait(wake) => {
-                    if !self.sender.allows(now) {
-                        break earlier(wake, self.sender.allows_at());
-                    }
-                    let (_, next) = edge.pop().expect("the queue is not empty");
-                    self.sender.push(now, 0, packet(next)).expect("there is room for one, and none is there");
-                }
-            }
-        };
-        self.sender.backlog(now, !edge.is_empty());
-        wake
-    }
-
-    /// Counts an acknowledgement of the circuit in the other direction as data (thesis s2.3.2).
-    pub(super) fn charge(&mut self, len: usize) {
-        self.sender.charge(Bytes::new(len as u64));
     }
 
     /// Returns true if a control TCP has given up because headers do not come through.
     pub(super) fn has_failed(&self) -> bool {
-        self.sender.connections().any(|connection| connection.fault().is_some())
+        matches!(self, Outgoing::Headers(to) if to.has_failed())
     }
 
-    /// Returns true if packets of several segments may stay whole: the window must not be a few of them, nor may one keep the
-    /// network busy for long.
-    pub(super) fn keeps_whole(&mut self) -> bool {
-        let window = self.sender.window().get();
-        let in_a_burst = self
-            .srtt()
-            .map_or(0, |srtt| u128::from(window) * u128::from(BURST.as_nanos()) / u128::from(srtt.as_nanos().max(1)));
-        // Not for and against it in turn while the window is about there.
-        let factor = if self.keeps_whole { 1 } else { 2 };
-        let is_long = window >= factor * WINDOW_PARTS * WHOLE_MAX;
-        let is_fast = in_a_burst >= u128::from(factor * WHOLE_MAX) && window >= factor * 4 * WHOLE_MAX;
-        self.keeps_whole = is_long || is_fast;
-        self.keeps_whole
+    /// Counts an acknowledgement of the circuit in the other direction as data (thesis s2.3.2). Under in-band control they are
+    /// not counted, as those of TCP and QUIC are not.
+    pub(super) fn charge(&mut self, len: usize) {
+        if let Outgoing::Headers(to) = self {
+            to.charge(len);
+        }
     }
 
-    /// The round trip of headers, smoothed; the longest of all control TCPs.
-    pub(super) fn srtt(&self) -> Option<Duration> {
-        self.sender.connections().filter_map(|connection| connection.snapshot()?.srtt).max()
+    pub(super) fn guaranteed(&self) -> Rate {
+        Rate::bit(self.terms().guaranteed_bps)
     }
 
-    pub(super) fn sender(&self) -> &Sender {
-        &self.sender
-    }
-
-    /// Times that a control TCP found a loss, and times that its timer expired.
-    pub(super) fn losses(&self) -> (u64, u64) {
-        self.sender
-            .connections()
-            .map(|connection| connection.counters())
-            .fold((0, 0), |(losses, timeouts), counters| {
-                (losses + counters.fast_retransmits, timeouts + counters.timeouts)
-            })
-    }
-
-    /// The controller's name.
-    pub(super) fn controller(&self) -> &str {
-        self.personality.controller.name()
+    pub(super) fn report(&self) -> Report {
+        match self {
+            Outgoing::Headers(to) => to.report(),
+            Outgoing::InBand(to) => to.report(),
+        }
     }
 }
 
 impl Incoming {
-    pub(super) fn new(terms: Terms) -> Incoming {
-        let personality = control_personality(&Personality::linux(), Bytes::new(u64::from(terms.vmss)));
-        let (_, here): (Vec<_>, Vec<_>) = pairs(&terms, &personality).unzip();
-        Incoming { terms, receiver: Receiver::new(here), headers: 0 }
-    }
-
-    pub(super) fn receive(&mut self, now: Time, which: u8, segment: &Segment) {
-        if which < self.terms.controls {
-            self.headers += 1;
-            self.receiver.receive(now, usize::from(which), segment);
+    pub(super) fn terms(&self) -> Terms {
+        match self {
+            Incoming::Headers(from) => from.terms,
+            Incoming::InBand(from) => from.terms,
         }
     }
 
-    /// Calls `send` for acknowledgements that are due. No more are due until the time that it returns.
-    pub(super) fn poll(&mut self, now: Time, send: Send<'_>) -> Option<Time> {
-        loop {
-            match self.receiver.poll(now) {
-                Output::Control(which, segment) => send(which as u8, &segment),
-                Output::Wait(wake) => return wake,
-                Output::User(_) => unreachable!("users' packets do not come near a circuit's receiving end"),
-            }
-        }
-    }
-}
-
-/// The control TCPs of a circuit, that each end makes and of which it keeps its half: the sender's and the receiver's. They
-/// need no hand-shake because both ends know the terms.
-fn pairs(terms: &Terms, personality: &Personality) -> impl Iterator<Item = (Connection, Connection)> {
-    let end = |isn| PairedEnd { personality, isn, clock_phase: Duration::ZERO };
-    (0..u32::from(terms.controls)).map(move |which| {
-        let isn = terms.circuit.wrapping_add(which << 24);
-        Connection::pair(end(isn), end(!isn))
-    })
-}
-
-/// A packet of the kernel as the engine sees it: its flow's number is in both addresses.
-fn packet(waiting: Waiting) -> Packet {
-    let at =
-        |shift: u32| Endpoint { node: (waiting.flow >> (shift + 16)) as u16, port: (waiting.flow >> shift) as u16 };
-    let (src, dst) = (at(32), at(0));
-    Packet { id: waiting.id, src, dst, len: waiting.len, class: Class::Unmarked, body: Body::Opaque }
-}
-
-fn waiting(packet: &Packet) -> Waiting {
-    let number = |end: Endpoint| u64::from(end.node) << 16 | u64::from(end.port);
-    Waiting { id: packet.id, flow: number(packet.src) << 32 | number(packet.dst), len: packet.len }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_packets_flow_keeps_its_number_in_the_engine() {
-        for flow in [0, 1, u64::MAX, 0x0123_4567_89ab_cdef] {
-            let one = Waiting { id: 7, flow, len: 1_500 };
-            assert_eq!(waiting(&packet(one)), one);
+    /// Headers, or users' packets, that came.
+    pub(super) fn received(&self) -> u64 {
+        match self {
+            Incoming::Headers(from) => from.headers,
+            Incoming::InBand(from) => from.datagrams,
         }
     }
 }

@@ -89,6 +89,12 @@ fn ports(protocol: u8, bytes: &[u8]) -> Option<(u16, u16)> {
     WITH_PORTS.contains(&protocol).then(|| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
+impl Facts {
+    pub(super) fn destination(&self) -> IpAddr {
+        self.destination
+    }
+}
+
 impl Matches {
     pub(super) fn takes(&self, facts: &Facts, dscp: u8) -> bool {
         let either = |ports: &[u16]| ports.contains(&facts.ports.0) || ports.contains(&facts.ports.1);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use headend_engine::cc::Algorithm;
+use headend_engine::circuit::in_band::Losses;
 use headend_engine::circuit::tunnel::Schedule;
 use headend_engine::circuit::turns::Class;
 use headend_engine::tcp::personality::Personality;
@@ -10,9 +11,8 @@ use headend_engine::time::Duration;
 use headend_engine::units::{Bytes, Rate};
 use ipnet::IpNet;
 
-use super::classify::Matches;
+use super::classify::{Facts, Matches};
 use super::keys::{PublicKey, SecretKey};
-use super::rules::NAME_MAX;
 
 /// Peers of one trunk at most: a number of a session has eight bits for its peer.
 pub const PEERS_MAX: usize = 256;
@@ -28,8 +28,12 @@ pub struct Config {
     pub name: String,
     /// The address at which control packets come in.
     pub listen: SocketAddr,
-    /// The number of the first peer's queue; others follow.
+    /// The carriage of users' packets.
+    pub carriage: Carriage,
+    /// The number of the first peer's queue; others follow. For native carriage.
     pub queue: u16,
+    /// The device through which users' packets pass in sealed carriage.
+    pub device: DeviceConfig,
     /// The treatment of users' packets without a circuit.
     pub fallback: Fallback,
     /// Time without a word after which a peer counts as gone.
@@ -44,10 +48,55 @@ pub struct Config {
     pub peers: Vec<PeerConfig>,
 }
 
+/// The way in which users' packets go to the other site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carriage {
+    /// The kernel forwards them as they are; control packets go beside them.
+    Native,
+    /// They come into this process, and go in datagrams of its own, encrypted and numbered.
+    Sealed,
+}
+
+impl Carriage {
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Carriage::Native => 0,
+            Carriage::Sealed => 1,
+        }
+    }
+
+    pub(super) fn of_number(number: u8) -> Option<Carriage> {
+        match number {
+            0 => Some(Carriage::Native),
+            1 => Some(Carriage::Sealed),
+            _ => None,
+        }
+    }
+
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Carriage::Native => "native",
+            Carriage::Sealed => "sealed",
+        }
+    }
+}
+
+/// The device of a trunk with sealed carriage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceConfig {
+    /// Its name.
+    pub name: String,
+    /// Its addresses. It needs none, unless this site itself is to be reached by one.
+    pub addresses: Vec<IpNet>,
+    /// The longest packet of users. Without it, what an Ethernet takes with all headers of the trunk before it.
+    pub mtu: Option<u32>,
+}
+
 /// The treatment of users' packets while there is no circuit to their site, and when the daemon is gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fallback {
-    /// They pass as if there were no trunk.
+    /// They pass as if there were no trunk. In sealed carriage that is refused: they would pass unencrypted.
     #[default]
     Direct,
     /// They wait, as far as there is room, and are dropped when the daemon is gone.
@@ -95,6 +144,8 @@ pub struct Send {
     pub controller: Algorithm,
     /// Rate at which users' packets may leave without permission of the control TCPs.
     pub guaranteed: Rate,
+    /// The losses of packets that count, in sealed carriage: only there are they known.
+    pub losses: Losses,
 }
 
 /// The most that is granted to the circuit from a peer.
@@ -111,7 +162,7 @@ impl Default for Send {
     /// a larger one makes bursts.
     fn default() -> Send {
         let controller = Personality::linux().controller;
-        Send { controls: 4, vmss: 6_000, controller, guaranteed: Rate::bit(0) }
+        Send { controls: 4, vmss: 6_000, controller, guaranteed: Rate::bit(0), losses: Losses::All }
     }
 }
 
@@ -129,115 +180,10 @@ impl EdgeClass {
     }
 }
 
-/// A field, and what is wrong with it.
-pub type Wrong = (String, String);
-
 impl Config {
-    /// Checks the configuration. The error names the first field found that is wrong whatever the machine is like.
-    pub fn check(&self) -> Result<(), Wrong> {
-        let wrong = |field: &str, why: String| Err((field.to_owned(), why));
-        let is_plain = |name: &str| {
-            !name.is_empty()
-                && name.len() <= NAME_MAX
-                && name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-')
-        };
-        if !is_plain(&self.name) {
-            let why = format!(
-                "found {:?}, expected up to {NAME_MAX} small letters, digits and hyphens: rules in the kernel are called so",
-                self.name
-            );
-            return wrong("name", why);
-        }
-        if self.peers.is_empty() || self.peers.len() > PEERS_MAX {
-            return wrong("peer", format!("expected 1 to {PEERS_MAX} of them: a trunk leads to another site"));
-        }
-        if usize::from(u16::MAX - self.queue) < self.peers.len() {
-            return wrong("queue", format!("{} leaves no numbers for {} peers", self.queue, self.peers.len()));
-        }
-        if let Some(last) = self.classes.last()
-            && last.matches != Matches::default()
-        {
-            return wrong(
-                &format!("class {}", last.name),
-                "the last class takes what no other does: say nothing of what it takes".to_owned(),
-            );
-        }
-        for (number, class) in self.classes.iter().enumerate() {
-            if self.classes[..number].iter().any(|other| other.name == class.name) {
-                return wrong("class", format!("two are called {:?}", class.name));
-            }
-        }
-        for (number, peer) in self.peers.iter().enumerate() {
-            peer.check(&self.peers[..number], self.listen)
-                .map_err(|(field, why)| (format!("peer {}: {field}", peer.name), why))?;
-        }
-        let granted: u64 = self.peers.iter().map(|peer| peer.receive.guaranteed_max.get()).fold(0, u64::saturating_add);
-        match self.link {
-            Some(link) if granted > link.get() => wrong(
-                "link",
-                format!(
-                    "{link} is less than all gmb_max together, {}: the guarantees would not hold",
-                    Rate::bit(granted)
-                ),
-            ),
-            None if granted > 0 => wrong(
-                "link",
-                "missing: the rate of this site's link, which all gmb_max together must not exceed".to_owned(),
-            ),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl PeerConfig {
-    fn check(&self, others: &[PeerConfig], listen: SocketAddr) -> Result<(), Wrong> {
-        let wrong = |field: &str, why: String| Err((field.to_owned(), why));
-        if let Some(other) = others.iter().find(|other| other.name == self.name || other.key == self.key) {
-            return wrong("public_key", format!("{} has the same name or key", other.name));
-        }
-        if self.networks.is_empty() {
-            return wrong("networks", "missing: the site's networks, such as [\"10.2.0.0/16\"]".to_owned());
-        }
-        for network in &self.networks {
-            let shared = others.iter().flat_map(|other| other.networks.iter().map(move |one| (other, one)));
-            if let Some((other, one)) =
-                shared.into_iter().find(|(_, one)| one.contains(network) || network.contains(*one))
-            {
-                return wrong(
-                    "networks",
-                    format!("{network} and {one} of {} overlap: packets go to one site", other.name),
-                );
-            }
-            if let Some(endpoint) = self.endpoint
-                && network.contains(&endpoint.ip())
-            {
-                let why = format!(
-                    "{network} has the endpoint {} in it: the trunk's own packets would wait for themselves",
-                    endpoint.ip()
-                );
-                return wrong("networks", why);
-            }
-        }
-        if let Some(endpoint) = self.endpoint {
-            if endpoint.is_ipv4() != listen.is_ipv4() {
-                return wrong(
-                    "endpoint",
-                    format!("{endpoint} cannot be reached from `listen`, {listen}: give both the same version of IP"),
-                );
-            }
-            if endpoint.port() == 0 || endpoint.ip().is_unspecified() {
-                return wrong("endpoint", format!("{endpoint} is no place to send to"));
-            }
-        }
-        if !(1..=CONTROLS_MAX).contains(&self.send.controls) {
-            return wrong("controls", format!("found {}, expected 1 to {CONTROLS_MAX}", self.send.controls));
-        }
-        if !VMSS.contains(&self.send.vmss) {
-            return wrong(
-                "vmss",
-                format!("found {} bytes, expected {} to {}", self.send.vmss, VMSS.start(), VMSS.end()),
-            );
-        }
-        Ok(())
+    /// The number of the class of a packet: the first that takes it.
+    pub(super) fn class_of(&self, facts: &Facts, dscp: u8) -> usize {
+        let found = self.classes.iter().position(|class| class.matches.takes(facts, dscp));
+        found.unwrap_or(self.classes.len() - 1)
     }
 }

@@ -2,30 +2,31 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::UdpSocket;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use headend_engine::circuit::turns::{Turns, Waiting};
+use headend_engine::circuit::turns::Turns;
 use headend_engine::time::{Duration, Time, earlier};
-use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
+use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::time::Timespec;
 
-use super::classify::{self, Numbers};
-use super::config::{Config, Fallback};
+use super::carrier::Carrier;
+use super::classify::Numbers;
+use super::config::{Carriage, Config, PeerConfig};
 use super::handshake::Asked;
 use super::keys::Identity;
 use super::outbox::{Outbox, Way};
-use super::peer::Peer;
-use super::rules::Rules;
+use super::peer::{Arrival, Habits, Peer};
+use super::runs::Place;
+use super::sealed;
 use super::status::{PeerStatus, Status};
-use super::wire::Datagram;
+use super::wire::{Datagram, SEALED_HEADER};
 use crate::clock::Monotonic;
 use crate::error::{During, Error};
-use crate::nfqueue::Queue;
 use crate::privilege;
 
 /// Initiations that are looked at in a second, and at once: each costs some hundred microseconds.
@@ -34,13 +35,11 @@ const INITIATIONS_AT_ONCE: u64 = 20;
 /// The least time between two updates of the status that others may ask for.
 const REPORT: Duration = Duration::from_millis(200);
 /// Room for datagrams that come while this thread does not run.
-const SOCKET_BUFFER: usize = 4 << 20;
+const SOCKET_BUFFER: usize = 8 << 20;
 /// Bytes that one read of the socket takes: a train is at most this long.
 const TRAIN_MAX: usize = 65_536;
 /// Trains that are read before users' packets have their turn.
-const TRAINS_A_LOOK: usize = 32;
-/// Reads of one queue in a row before others have their turn.
-const BATCHES_A_LOOK: usize = 8;
+const TRAINS_A_LOOK: usize = 16;
 
 /// A trunk that has its socket, its queues and its rules.
 #[derive(Debug)]
@@ -51,9 +50,8 @@ pub struct Trunk {
     identity: Arc<Identity>,
     socket: UdpSocket,
     state: UdpSocketState,
-    queues: Vec<Queue>,
     peers: Vec<Peer>,
-    rules: Rules,
+    carrier: Carrier,
     numbers: Numbers,
     clock: Monotonic,
     orders: Arc<Orders>,
@@ -61,8 +59,10 @@ pub struct Trunk {
     initiations: Budget,
     strangers: u64,
     flooded: u64,
+    looped: u64,
     reported: Option<Time>,
-    buffer: Vec<u8>,
+    /// A buffer for each train of a look: users' packets stay where they came in until they are passed on.
+    buffers: Vec<Vec<u8>>,
     said: Vec<String>,
 }
 
@@ -102,23 +102,10 @@ fn claim(name: &str) -> Result<UnixListener, Error> {
 }
 
 impl Trunk {
-    /// The rules that a trunk sets.
-    pub fn rules(config: &Config) -> Rules {
-        let queue = |number: usize| config.queue + number as u16;
-        let of_peer = |(number, peer): (usize, &super::config::PeerConfig)| {
-            peer.networks.iter().map(move |network| (*network, queue(number))).collect::<Vec<_>>()
-        };
-        Rules {
-            name: config.name.clone(),
-            queues: config.peers.iter().enumerate().flat_map(of_peer).collect(),
-            bypass: config.fallback == Fallback::Direct,
-        }
-    }
-
-    /// Opens the socket and the queues in the calling thread's namespace, and then sets the rules. `config` has been
-    /// [checked](Config::check).
+    /// Opens the socket and what brings users' packets in the calling thread's namespace, and then sets what leads them there.
+    /// `config` has been [checked](Config::check).
     pub fn start(config: Config, identity: Identity) -> Result<Trunk, Error> {
-        let missing = privilege::missing_for_trunks();
+        let missing = privilege::missing_for_trunks(config.carriage == Carriage::Sealed);
         if !missing.is_empty() {
             let why =
                 io::Error::new(io::ErrorKind::PermissionDenied, format!("this process lacks {}", missing.join("; ")));
@@ -127,34 +114,32 @@ impl Trunk {
         let listen = config.listen;
         let socket = UdpSocket::bind(listen).during(|| format!("listen on {listen}"))?;
         let state = UdpSocketState::new((&socket).into()).during(|| format!("listen on {listen}"))?;
-        // Less than that serves as well, only not so well when the machine is busy.
-        let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER);
-        let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER);
-        let fails_open = config.fallback == Fallback::Direct;
-        let queues: Result<Vec<Queue>, Error> = (0..config.peers.len())
-            .map(|number| Queue::open(config.queue + number as u16, classify::COPIED, fails_open))
-            .collect();
-        let queues = queues?;
+        enlarge(&socket);
+        let mut carrier = Carrier::open(&config)?;
         let stop =
             rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).during(|| "make an eventfd")?;
-        let rules = Trunk::rules(&config);
         let claim = claim(&config.name)?;
         // The last that can fail.
-        let said = rules.set()?;
+        let said = carrier.begin()?;
         let identity = Arc::new(identity);
         let classes: Vec<_> = config.classes.iter().map(|class| class.queue).collect();
-        let peer = |(number, peer): (usize, &super::config::PeerConfig)| {
+        let habits = Habits {
+            carriage: config.carriage,
+            fallback: config.fallback,
+            dead_after: config.dead_after,
+            mtu: sealed::mtu(&config),
+        };
+        let peer = |(number, peer): (usize, &PeerConfig)| {
             let edge = Turns::new(&classes, config.schedule);
-            Peer::new(peer.clone(), identity.clone(), number as u8, edge, (config.fallback, config.dead_after))
+            Peer::new(peer.clone(), identity.clone(), number as u8, edge, habits)
         };
         let peers = config.peers.iter().enumerate().map(peer).collect();
         Ok(Trunk {
             identity,
             socket,
             state,
-            queues,
             peers,
-            rules,
+            carrier,
             numbers: Numbers::default(),
             clock: Monotonic::new(),
             orders: Arc::new(Orders { stop }),
@@ -162,8 +147,9 @@ impl Trunk {
             initiations: Budget { left: INITIATIONS_AT_ONCE, filled: Time::ZERO },
             strangers: 0,
             flooded: 0,
+            looped: 0,
             reported: None,
-            buffer: vec![0; TRAIN_MAX],
+            buffers: vec![vec![0; TRAIN_MAX]; TRAINS_A_LOOK],
             said,
             config,
             _claim: claim,
@@ -183,19 +169,10 @@ impl Trunk {
     /// Runs until it is told to stop, or until the system refuses what a trunk cannot be without; then takes away what it set.
     pub fn run(mut self) -> Result<(), Error> {
         let outcome = self.serve();
-        // First the rules, so that nothing comes any more to queues that nobody reads.
-        let removed = self.rules.remove();
         let now = self.clock.now();
         let mut outbox = Outbox::default();
-        for (peer, queue) in self.peers.iter_mut().zip(&mut self.queues) {
-            peer.part(now, &mut outbox);
-            // What waits leaves: nothing that was taken in is lost by an orderly end.
-            let _ = take_in(peer, queue, &self.config, &self.numbers);
-            while let Some((_, packet)) = peer.edge.pop() {
-                queue.accept(packet.id as u32);
-            }
-            let _ = queue.flush();
-        }
+        self.peers.iter_mut().for_each(|peer| peer.part(now, &mut outbox));
+        let removed = self.carrier.end(&mut self.peers, &self.config, &self.numbers);
         self.send(&outbox);
         outcome.and(removed)
     }
@@ -208,21 +185,11 @@ impl Trunk {
             }
             let mut outbox = Outbox::default();
             self.hear(&mut outbox)?;
-            for (peer, queue) in self.peers.iter_mut().zip(&mut self.queues) {
-                take_in(peer, queue, &self.config, &self.numbers).during(|| "read netfilter's queue")?;
-            }
+            self.carrier.take_in(&mut self.peers, &self.config, &self.numbers)?;
             let (now, clock_ns) = (self.clock.now(), wall_ns());
-            wake = None;
-            let mut leaving: Vec<Waiting> = Vec::new();
-            for (peer, queue) in self.peers.iter_mut().zip(&mut self.queues) {
-                let due = peer.poll(now, clock_ns, &mut outbox);
-                let may = peer.release(now, &mut leaving, &mut outbox);
-                wake = earlier(wake, earlier(due, may));
-                leaving.drain(..).for_each(|packet| queue.accept(packet.id as u32));
-                // They leave while this is called, and so before the headers that follow them.
-                queue.flush().during(|| "let packets go")?;
-                queue.keep_whole(peer.keeps_whole()).during(|| "configure netfilter's queue")?;
-            }
+            let due = self.peers.iter_mut().fold(None, |due, peer| earlier(due, peer.poll(now, clock_ns, &mut outbox)));
+            let may = self.carrier.release(&mut self.peers, now, &mut outbox)?;
+            wake = earlier(due, may);
             self.send(&outbox);
             self.report(now);
         }
@@ -230,10 +197,8 @@ impl Trunk {
 
     /// Waits for something to do; true if that is to stop.
     fn wait(&self, wake: Option<Time>) -> Result<bool, Error> {
-        let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(2 + self.queues.len());
-        polled.push(PollFd::new(&self.orders.stop, PollFlags::IN));
-        polled.push(PollFd::new(&self.socket, PollFlags::IN));
-        polled.extend(self.queues.iter().map(|queue| PollFd::from_borrowed_fd(queue.as_fd(), PollFlags::IN)));
+        let mut polled = vec![PollFd::new(&self.orders.stop, PollFlags::IN), PollFd::new(&self.socket, PollFlags::IN)];
+        polled.extend(self.carrier.fds().into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let now = self.clock.now();
         let report = self.reported.map_or(now, |at| at + REPORT);
         let span = wake.map_or(report, |wake| wake.min(report)).since(now).as_nanos();
@@ -244,41 +209,57 @@ impl Trunk {
         }
     }
 
-    /// Reads datagrams of peers.
+    /// Reads datagrams of peers, and passes on users' packets that are in them.
     fn hear(&mut self, outbox: &mut Outbox) -> Result<(), Error> {
-        for _ in 0..TRAINS_A_LOOK {
-            let mut buffer = std::mem::take(&mut self.buffer);
+        let mut buffers = std::mem::take(&mut self.buffers);
+        let mut outcome = Ok(());
+        for (number, buffer) in buffers.iter_mut().enumerate() {
             let mut meta = [RecvMeta::default()];
-            let received = self.state.recv((&self.socket).into(), &mut [IoSliceMut::new(&mut buffer)], &mut meta);
-            let now = self.clock.now();
-            let outcome = match received {
-                Ok(_) => {
-                    let [meta] = meta;
-                    let way = Way { to: meta.addr, from: meta.dst_ip };
-                    let train = buffer.get(..meta.len).unwrap_or_default();
-                    train.chunks(meta.stride.max(1)).for_each(|datagram| self.take(now, datagram, way, outbox));
-                    Ok(true)
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            let received = self.state.recv((&self.socket).into(), &mut [IoSliceMut::new(buffer)], &mut meta);
+            match received {
+                Ok(_) => self.hear_train(&mut buffer[..], number, &meta[0], outbox),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // What an ICMP message says of a datagram that was sent before (RFC 1122 s4.1.3.3) is nobody's word.
-                Err(error) if is_passing(&error) => Ok(true),
-                Err(error) => Err(Error::new("read datagrams of peers", error)),
-            };
-            self.buffer = buffer;
-            if !outcome? {
-                break;
+                Err(error) if is_passing(&error) => {}
+                Err(error) => {
+                    outcome = Err(Error::new("read datagrams of peers", error));
+                    break;
+                }
             }
         }
-        Ok(())
+        self.carrier.deliver(&buffers);
+        self.buffers = buffers;
+        outcome
     }
 
-    fn take(&mut self, now: Time, bytes: &[u8], way: Way, outbox: &mut Outbox) {
+    /// Takes datagrams that came together, in the buffer with this number.
+    fn hear_train(&mut self, buffer: &mut [u8], number: usize, meta: &RecvMeta, outbox: &mut Outbox) {
+        let now = self.clock.now();
+        let way = Way { to: meta.addr, from: meta.dst_ip };
+        let ecn = meta.ecn.map_or(0, |ecn| ecn as u8);
+        let Some(train) = buffer.get_mut(..meta.len) else { return };
+        // To an address in a peer's networks the trunk's own packets would go through the trunk.
+        if self.config.peers.iter().flat_map(|peer| &peer.networks).any(|network| network.contains(&way.to.ip())) {
+            self.looped += 1;
+            return;
+        }
+        let stride = meta.stride.max(1);
+        for (at, datagram) in train.chunks_mut(stride).enumerate() {
+            let Some((peer, arrival)) = self.take(now, datagram, way, outbox) else { continue };
+            let (begin, end) = (SEALED_HEADER + arrival.bytes.start, SEALED_HEADER + arrival.bytes.end);
+            let place = Place { buffer: number, bytes: at * stride + begin..at * stride + end };
+            self.carrier.arrive(&self.peers[peer], &mut datagram[begin..end], place, arrival.is_open, ecn);
+        }
+    }
+
+    /// Acts on a datagram. Returns a user's packet if that is what it is, with the number of the peer that sent it.
+    fn take(&mut self, now: Time, bytes: &mut [u8], way: Way, outbox: &mut Outbox) -> Option<(usize, Arrival)> {
         let own = self.identity.public();
         match Datagram::read(bytes) {
             Some(Datagram::Initiation { sender, noise, proven, proof }) if own.is_proven(proven, proof) => {
                 if !self.initiations.spend(now) {
                     self.flooded += 1;
-                    return;
+                    return None;
                 }
                 let asked = Asked::read(&self.identity, noise);
                 let found = asked.and_then(|asked| {
@@ -296,27 +277,37 @@ impl Trunk {
                     None => self.strangers += 1,
                 }
             }
-            Some(Datagram::Sealed { receiver, counter, header, sealed }) => {
-                match self.peers.get_mut(usize::from(receiver as u8)) {
-                    Some(peer) => peer.sealed(now, (receiver, counter), (header, sealed), way, outbox),
+            Some(Datagram::Sealed { receiver, counter, .. }) => {
+                let number = usize::from(receiver as u8);
+                let (header, sealed) = bytes.split_at_mut(SEALED_HEADER);
+                match self.peers.get_mut(number) {
+                    Some(peer) => {
+                        let arrival = peer.sealed(now, (receiver, counter), (header, sealed), way, outbox);
+                        return arrival.map(|arrival| (number, arrival));
+                    }
                     None => self.strangers += 1,
                 }
             }
             _ => self.strangers += 1,
         }
+        None
     }
 
     /// Sends what is in the outbox. A datagram that the kernel does not take is lost, as one may be on its way.
     fn send(&self, outbox: &Outbox) {
         for train in &outbox.trains {
-            let transmit = Transmit {
-                destination: train.way.to,
-                ecn: None,
-                contents: &train.bytes,
-                segment_size: Some(train.datagram),
-                src_ip: train.way.from,
-            };
-            let _ = self.state.try_send((&self.socket).into(), &transmit);
+            // One, where the device or the kernel does not take several.
+            let most = self.state.max_gso_segments().max(1) * train.datagram;
+            for part in train.bytes.chunks(most) {
+                let transmit = Transmit {
+                    destination: train.way.to,
+                    ecn: EcnCodepoint::from_bits(train.ecn),
+                    contents: part,
+                    segment_size: (part.len() > train.datagram).then_some(train.datagram),
+                    src_ip: train.way.from,
+                };
+                let _ = self.state.try_send((&self.socket).into(), &transmit);
+            }
         }
     }
 
@@ -325,11 +316,14 @@ impl Trunk {
             return;
         }
         self.reported = Some(now);
+        let (queue_errors, strays) = self.carrier.errors();
         let status = Status {
             up: now.since(Time::ZERO),
             strangers: self.strangers,
             flooded: self.flooded,
-            queue_errors: self.queues.iter().map(|queue| queue.errors).sum(),
+            looped: self.looped,
+            queue_errors,
+            strays,
             peers: self.peers.iter().map(|peer| PeerStatus::of(peer, &self.config.classes, now)).collect(),
         };
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
@@ -363,30 +357,15 @@ impl Budget {
     }
 }
 
-/// Puts what the kernel holds for a peer into its classes. What has no room is dropped.
-fn take_in(peer: &mut Peer, queue: &mut Queue, config: &Config, numbers: &Numbers) -> io::Result<()> {
-    let mut dropped = Vec::new();
-    for _ in 0..BATCHES_A_LOOK {
-        let edge = &mut peer.edge;
-        let more = queue.receive(|held| {
-            let read = classify::read(held.head);
-            let takes = |class: &super::config::EdgeClass| {
-                read.as_ref().is_some_and(|(facts, dscp)| class.matches.takes(facts, *dscp))
-            };
-            let class = config.classes.iter().position(takes).unwrap_or(config.classes.len() - 1);
-            let flow = read.as_ref().map_or(0, |(facts, _)| numbers.of(facts));
-            let mut victim = edge.push(class, Waiting { id: u64::from(held.id), flow, len: held.len });
-            while let Some(packet) = victim {
-                dropped.push(packet.id as u32);
-                victim = edge.overflow(class);
-            }
-        })?;
-        dropped.drain(..).try_for_each(|id| queue.drop(id))?;
-        if !more {
-            break;
-        }
+/// Gives a socket large buffers, beyond what the machine allows others where this process may do so. Less serves as well, only not
+/// so well when the machine is busy.
+fn enlarge(socket: &UdpSocket) {
+    let bytes = SOCKET_BUFFER as libc::c_int;
+    for option in [libc::SO_SNDBUFFORCE, libc::SO_RCVBUFFORCE] {
+        let len = size_of_val(&bytes) as libc::socklen_t;
+        // SAFETY: the number lives until the call returns, and is as long as said.
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, (&raw const bytes).cast(), len) };
     }
-    Ok(())
 }
 
 /// Errors of a socket that say something of the network, and not of the socket.

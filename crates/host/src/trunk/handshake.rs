@@ -10,7 +10,7 @@ use super::keys::{Identity, LEN, PublicKey, SecretKey};
 use super::wire::{self, INITIATION, NOISE_1, NOISE_2, RESPONSE};
 
 const PATTERN: &str = "Noise_IKpsk2_25519_AESGCM_SHA256";
-const PROLOGUE: &[u8] = b"headend trunk 1";
+const PROLOGUE: &[u8] = b"headend trunk 2";
 /// The position at which IKpsk2 mixes the shared key in.
 const PSK_AT: u8 = 2;
 

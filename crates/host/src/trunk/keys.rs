@@ -92,6 +92,11 @@ impl PublicKey {
         decode(text).map(PublicKey)
     }
 
+    /// True for the key of zeros: no private key has it, and what is agreed on with it everybody knows (RFC 7748 s6.1).
+    pub(super) fn is_zero(&self) -> bool {
+        self.0 == [0; LEN]
+    }
+
     /// The proof to the owner of this key that a datagram's sender knows it.
     pub(super) fn proof(&self, of: &[u8]) -> [u8; PROOF] {
         let tag = hmac::sign(&self.prover(), of);

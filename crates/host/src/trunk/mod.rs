@@ -1,36 +1,54 @@
 //! A TCP trunk between two sites: users' packets pass from one to the other under the control of TCPs that carry no data.
 //!
-//! The kernel forwards users' packets. On their way out it shows each to this process (NFQUEUE) and lets it go when the
-//! engine's [circuit](headend_engine::circuit) permits; headers of control TCPs and their acknowledgements go between
-//! the two ends by UDP, sealed. Until then packets wait here, by class and flow.
+//! In *native* carriage the kernel forwards users' packets. On their way out it shows each to this process (NFQUEUE) and lets it go
+//! when the engine's [circuit](headend_engine::circuit) permits; headers of control TCPs and their acknowledgements go between
+//! the two ends by UDP, sealed. In *sealed* carriage users' packets come into this process (TUN) and go to the other end in datagrams
+//! of ours, encrypted and numbered; what becomes of these is the circuit's signal, and there are no headers. Until packets may
+//! leave they wait here, by class and flow.
 //!
 //! | where | what |
 //! |---|---|
-//! | `config` | what it is told to be; [`check`](Config::check) says what cannot be. Files are read in `cli/src/trunk/file` |
+//! | `config` `check` | what it is told to be, and what cannot be. Files are read in `cli/src/trunk/file` |
 //! | `keys` `handshake` `session` `replay` | who is who; Noise; what is sealed and opened; what came before |
 //! | `wire` `outbox` | datagrams as bytes; those that leave together |
 //! | `peer` `circuit` | what is known of another end, without clock or sockets; the two ends of circuits |
 //! | `classify` | the flow and the class of a packet, by its first bytes |
-//! | `rules` | what leads packets into the kernel's queue (`crate::nfqueue`) |
+//! | `carrier` | the carriage, one of the two that follow |
+//! | `native` `rules` | the kernel's queues of packets; the rules that lead them there |
+//! | `sealed` `routes` | the device; the routes that lead there |
+//! | `bundle` `store` `runs` `layout` | several segments as one packet: cut when they leave, held until then, joined when they have come |
 //! | `daemon` `status` | the loop; what it is at |
 
+mod bundle;
+mod carrier;
+mod check;
 mod circuit;
 mod classify;
 mod config;
 mod daemon;
 mod handshake;
 mod keys;
+mod layout;
+mod native;
 mod outbox;
 mod peer;
 mod replay;
+mod routes;
 mod rules;
+mod runs;
+mod sealed;
 mod session;
 mod status;
+mod store;
 pub mod wire;
 
+pub use carrier::settings;
+pub use check::Wrong;
 pub use classify::Matches;
-pub use config::{CONTROLS_MAX, Config, EdgeClass, Fallback, PEERS_MAX, PeerConfig, Receive, Send, VMSS, Wrong};
+pub use config::{
+    CONTROLS_MAX, Carriage, Config, DeviceConfig, EdgeClass, Fallback, PEERS_MAX, PeerConfig, Receive, Send, VMSS,
+};
 pub use daemon::{Handle, Trunk};
 pub use keys::{Identity, PublicKey, SecretKey};
-pub use rules::Rules;
+pub use sealed::Strays;
 pub use status::{CircuitStatus, ClassStatus, PeerStatus, Status};

@@ -4,7 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Limits of a train: every kernel that has UDP_SEGMENT takes 64 datagrams at once, and all must fit a packet of IP.
 const DATAGRAMS_MAX: usize = 64;
-const BYTES_MAX: usize = 60_000;
+const BYTES_MAX: usize = 65_000;
+/// Room that a train gets at once if its datagrams are longer than that of a control packet.
+const CONTROL_MAX: usize = 256;
 
 /// The destination of a datagram, and the address of ours that it leaves from: the one to which the other end writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub(super) struct Way {
 #[derive(Debug)]
 pub(super) struct Train {
     pub(super) way: Way,
+    /// The ECN field of their outer headers (RFC 3168 s5).
+    pub(super) ecn: u8,
     pub(super) bytes: Vec<u8>,
     pub(super) datagram: usize,
 }
@@ -28,21 +32,22 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Adds what `write` writes as one datagram.
-    pub(super) fn push(&mut self, way: Way, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut bytes = Vec::with_capacity(128);
-        write(&mut bytes);
-        if let Some(last) = self.trains.last_mut()
-            && last.way == way
-            && last.bytes.len() % last.datagram == 0
-            && bytes.len() <= last.datagram
-            && last.bytes.len() < (DATAGRAMS_MAX * last.datagram).min(BYTES_MAX)
-        {
-            last.bytes.extend_from_slice(&bytes);
-        } else {
-            let datagram = bytes.len();
-            self.trains.push(Train { way, bytes, datagram });
+    /// Adds what `write` writes, `len` bytes, as one datagram.
+    pub(super) fn push(&mut self, way: Way, ecn: u8, len: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        let joins = |last: &&mut Train| {
+            (last.way, last.ecn) == (way, ecn)
+                && last.bytes.len().is_multiple_of(last.datagram)
+                && len <= last.datagram
+                && last.bytes.len() + len <= (DATAGRAMS_MAX * last.datagram).min(BYTES_MAX)
+        };
+        if let Some(last) = self.trains.last_mut().filter(joins) {
+            write(&mut last.bytes);
+            return;
         }
+        let room = if len > CONTROL_MAX { BYTES_MAX.max(len) } else { CONTROL_MAX };
+        let mut bytes = Vec::with_capacity(room);
+        write(&mut bytes);
+        self.trains.push(Train { way, ecn, bytes, datagram: len });
     }
 }
 
@@ -58,7 +63,7 @@ mod tests {
     fn datagrams_of_one_length_to_one_place_leave_together() {
         let mut outbox = Outbox::default();
         for (port, len) in [(1, 88), (1, 88), (1, 40), (1, 40), (2, 40), (2, 50)] {
-            outbox.push(way(port), |out| out.resize(out.len() + len, 0));
+            outbox.push(way(port), 0, len, |out| out.resize(out.len() + len, 0));
         }
         let shape: Vec<_> =
             outbox.trains.iter().map(|train| (train.way.to.port(), train.datagram, train.bytes.len())).collect();
@@ -68,7 +73,7 @@ mod tests {
     #[test]
     fn a_train_is_no_longer_than_the_kernel_takes() {
         let mut outbox = Outbox::default();
-        (0..200).for_each(|_| outbox.push(way(1), |out| out.resize(out.len() + 88, 0)));
+        (0..200).for_each(|_| outbox.push(way(1), 0, 88, |out| out.resize(out.len() + 88, 0)));
         assert_eq!(outbox.trains.iter().map(|train| train.bytes.len() / 88).collect::<Vec<_>>(), [64, 64, 64, 8]);
     }
 }

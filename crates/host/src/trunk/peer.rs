@@ -1,21 +1,26 @@
 //! The state of another end, as this one knows it: sessions, whether it is there, the circuits to it and from it. Time and
 //! datagrams are passed in.
 
-use std::net::SocketAddr;
+mod carry;
+
+use std::ops::Range;
 use std::sync::Arc;
 
-use headend_engine::circuit::turns::{Turns, Waiting};
-use headend_engine::tcp::segment::Segment;
+use headend_engine::circuit::turns::Turns;
 use headend_engine::time::{Duration, Time, earlier};
+use headend_engine::units::Bytes;
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::circuit::{Incoming, Outgoing};
-use super::config::{Fallback, PeerConfig, VMSS};
+use super::circuit::{DatagramReceiver, DatagramSender, HeaderReceiver, HeaderSender, Incoming, Outgoing};
+use super::config::{Carriage, Fallback, PeerConfig, VMSS};
 use super::handshake::{Asked, Initiation};
 use super::keys::Identity;
 use super::outbox::{Outbox, Way};
-use super::session::Session;
-use super::wire::{Message, Terms};
+use super::session::{Opened, Session};
+use super::wire::{DATA_HEADER, Message, Terms};
+use carry::{on_wire, seal};
+
+pub(super) use carry::Hold;
 
 /// Time after which a hand-shake that is not answered is begun again (WireGuard's REKEY_TIMEOUT is 5 s); it is a little longer
 /// each time.
@@ -28,6 +33,23 @@ const REFUSED_AGAIN: Duration = Duration::from_secs(10);
 const UNKNOWN_AGAIN: Duration = Duration::from_millis(100);
 /// Signs of life that are due in the time after which a peer counts as gone.
 const SIGNS: u64 = 6;
+/// A user's packet that came from the peer: where it is in what was sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Arrival {
+    pub(super) bytes: Range<usize>,
+    /// True if its checksum is left open.
+    pub(super) is_open: bool,
+}
+
+/// What all peers of a trunk have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Habits {
+    pub(super) carriage: Carriage,
+    pub(super) fallback: Fallback,
+    pub(super) dead_after: Duration,
+    /// The longest packet of users, in sealed carriage.
+    pub(super) mtu: u32,
+}
 
 /// Another end.
 #[derive(Debug)]
@@ -36,8 +58,7 @@ pub(super) struct Peer {
     identity: Arc<Identity>,
     /// The number of the peer, in the low eight bits of the numbers of its sessions.
     number: u8,
-    fallback: Fallback,
-    dead_after: Duration,
+    habits: Habits,
     pub(super) way: Option<Way>,
     current: Option<Session>,
     /// The session before, of which there may still be datagrams under way.
@@ -67,8 +88,8 @@ pub(super) enum To {
     Nothing,
     /// It was offered, and is again at that time.
     Offered(Terms, Time),
-    /// The peer has refused it, and is asked again at that time.
-    Refused(Time),
+    /// The peer, which has this carriage, has refused it, and is asked again at that time.
+    Refused(Carriage, Time),
     /// It carries.
     Circuit(Box<Outgoing>),
 }
@@ -88,26 +109,23 @@ pub(super) struct Counters {
     pub(super) circuits: u64,
     /// Datagrams that were not authentic, or came twice.
     pub(super) refused: u64,
+    /// Users' packets that came without control beyond what was granted.
+    pub(super) ungranted: u64,
+    /// Acknowledgements of what was never sent.
+    pub(super) lies: u64,
     /// Users' packets that passed without control, and their bytes.
     pub(super) direct: u64,
     pub(super) direct_bytes: u64,
 }
 
 impl Peer {
-    pub(super) fn new(
-        config: PeerConfig,
-        identity: Arc<Identity>,
-        number: u8,
-        edge: Turns,
-        (fallback, dead_after): (Fallback, Duration),
-    ) -> Peer {
+    pub(super) fn new(config: PeerConfig, identity: Arc<Identity>, number: u8, edge: Turns, habits: Habits) -> Peer {
         Peer {
             way: config.endpoint.map(|to| Way { to, from: None }),
             config,
             identity,
             number,
-            fallback,
-            dead_after,
+            habits,
             current: None,
             previous: None,
             granted: [None, None],
@@ -129,7 +147,7 @@ impl Peer {
 
     /// True while there is a session and the peer is heard.
     pub(super) fn is_up(&self, now: Time) -> bool {
-        let is_heard = self.heard.is_some_and(|heard| now.since(heard) < self.dead_after);
+        let is_heard = self.heard.is_some_and(|heard| now.since(heard) < self.habits.dead_after);
         is_heard && self.current.as_ref().is_some_and(|session| session.is_alive(now))
     }
 
@@ -149,7 +167,7 @@ impl Peer {
         }
         let session = Session::new(&keys, mine, theirs, false, now);
         self.granted[usize::from(!is_newest)] = Some((session, clock_ns));
-        outbox.push(way, |out| out.extend_from_slice(&datagram));
+        outbox.push(way, 0, datagram.len(), |out| out.extend_from_slice(&datagram));
     }
 
     /// Begins the session that the peer grants.
@@ -167,15 +185,15 @@ impl Peer {
         self.send(now, &self.alive(), outbox);
     }
 
-    /// Opens a sealed datagram that came, and acts on its message.
+    /// Opens a sealed datagram that came, in its place, and acts on its message. Returns a user's packet if that is what it is.
     pub(super) fn sealed(
         &mut self,
         now: Time,
         (mine, counter): (u32, u64),
-        (header, sealed): (&[u8], &[u8]),
+        (header, sealed): (&[u8], &mut [u8]),
         way: Way,
         outbox: &mut Outbox,
-    ) {
+    ) -> Option<Arrival> {
         let is_mine = |session: &&mut Session| session.mine == mine && session.is_alive(now);
         let used = self.current.as_mut().filter(is_mine).or(self.previous.as_mut().filter(is_mine));
         let opened = match used {
@@ -184,27 +202,33 @@ impl Peer {
         };
         let Some(opened) = opened else {
             self.counters.refused += 1;
-            return;
+            return None;
         };
         let is_current = self.current.as_ref().is_some_and(|session| session.mine == mine);
         self.hear(now, way, opened.is_newest && is_current);
-        match Message::read(&opened.plain) {
+        match Message::read(opened.plain) {
             // An earlier one tells of what was before.
             Some(Message::Alive(circuit)) if opened.is_newest && is_current => self.take_alive(circuit),
+            Some(Message::Data { circuit, number, is_open, packet }) => {
+                let len = packet.len();
+                let takes = self.take_packet(now, (circuit, number), len as u64, outbox);
+                return takes.then_some(Arrival { bytes: DATA_HEADER..DATA_HEADER + len, is_open });
+            }
             Some(message) => self.take(now, message, outbox),
             None => self.counters.refused += 1,
         }
+        None
     }
 
     /// Opens the first message of a session that was granted, which makes it the one that is used.
-    fn open_granted(
+    fn open_granted<'a>(
         &mut self,
         now: Time,
         mine: u32,
         counter: u64,
         header: &[u8],
-        sealed: &[u8],
-    ) -> Option<super::session::Opened> {
+        sealed: &'a mut [u8],
+    ) -> Option<Opened<'a>> {
         let granted =
             self.granted.iter_mut().find(|granted| granted.as_ref().is_some_and(|(one, _)| one.mine == mine))?;
         let (session, clock_ns) = granted.as_mut()?;
@@ -235,28 +259,42 @@ impl Peer {
         }
     }
 
-    fn take(&mut self, now: Time, message: Message, outbox: &mut Outbox) {
+    /// Says that there is no receiving end of a circuit here.
+    fn deny(&mut self, now: Time, circuit: u32, outbox: &mut Outbox) {
+        if now >= self.unknown_at {
+            self.unknown_at = now + UNKNOWN_AGAIN;
+            self.send(now, &Message::Unknown(circuit), outbox);
+        }
+    }
+
+    fn take(&mut self, now: Time, message: Message<'_>, outbox: &mut Outbox) {
         match message {
-            Message::Alive(_) => {}
+            Message::Alive(_) | Message::Data { .. } => {}
             Message::Offer(offer) => self.take_offer(now, offer, outbox),
             Message::Answer(answer) => self.take_answer(now, answer),
             Message::Control { is_header: true, circuit, which, segment } => match &mut self.from {
-                Some(from) if from.terms.circuit == circuit => from.receive(now, which, &segment),
-                _ if now >= self.unknown_at => {
-                    self.unknown_at = now + UNKNOWN_AGAIN;
-                    self.send(now, &Message::Unknown(circuit), outbox);
-                }
-                _ => {}
+                Some(Incoming::Headers(from)) if from.terms.circuit == circuit => from.receive(now, which, &segment),
+                _ => self.deny(now, circuit, outbox),
             },
             Message::Control { is_header: false, circuit, which, segment } => {
                 if let To::Circuit(to) = &mut self.to
+                    && let Outgoing::Headers(to) = &mut **to
                     && to.terms.circuit == circuit
                 {
                     to.receive(now, which, &segment);
                 }
             }
+            Message::Told { circuit, told } => {
+                if let To::Circuit(to) = &mut self.to
+                    && let Outgoing::InBand(to) = &mut **to
+                    && to.terms.circuit == circuit
+                    && !to.told(now, &told)
+                {
+                    self.counters.lies += 1;
+                }
+            }
             Message::Unknown(circuit) => {
-                if matches!(&self.to, To::Circuit(to) if to.terms.circuit == circuit) {
+                if matches!(&self.to, To::Circuit(to) if to.terms().circuit == circuit) {
                     self.to = To::Nothing;
                 }
             }
@@ -266,22 +304,28 @@ impl Peer {
 
     /// Ends the circuit to the peer if the peer names another: one that has begun anew does not know it.
     fn take_alive(&mut self, circuit: u32) {
-        if matches!(&self.to, To::Circuit(to) if to.terms.circuit != circuit) {
+        if matches!(&self.to, To::Circuit(to) if to.terms().circuit != circuit) {
             self.to = To::Nothing;
         }
     }
 
-    fn alive(&self) -> Message {
-        Message::Alive(self.from.as_ref().map_or(0, |from| from.terms.circuit))
+    fn alive(&self) -> Message<'static> {
+        Message::Alive(self.from.as_ref().map_or(0, |from| from.terms().circuit))
     }
 
     /// Answers an offer, and grants as much of it as the file allows.
     fn take_offer(&mut self, now: Time, offer: Terms, outbox: &mut Outbox) {
         let most = self.config.receive;
-        let controls = if VMSS.contains(&offer.vmss) { offer.controls.min(most.controls_max) } else { 0 };
-        let granted = Terms { controls, guaranteed_bps: offer.guaranteed_bps.min(most.guaranteed_max.get()), ..offer };
-        if controls > 0 && self.from.as_ref().is_none_or(|from| from.terms != granted) {
-            self.from = Some(Incoming::new(granted));
+        let carriage = self.habits.carriage;
+        let is_possible = VMSS.contains(&offer.vmss) && offer.carriage == carriage;
+        let controls = if is_possible { offer.controls.min(most.controls_max) } else { 0 };
+        let guaranteed_bps = offer.guaranteed_bps.min(most.guaranteed_max.get());
+        let granted = Terms { carriage, controls, guaranteed_bps, ..offer };
+        if controls > 0 && self.from.as_ref().is_none_or(|from| from.terms() != granted) {
+            self.from = Some(match carriage {
+                Carriage::Native => Incoming::Headers(HeaderReceiver::new(granted)),
+                Carriage::Sealed => Incoming::InBand(DatagramReceiver::new(granted, now)),
+            });
         }
         self.send(now, &Message::Answer(granted), outbox);
     }
@@ -297,12 +341,19 @@ impl Peer {
             guaranteed_bps: answer.guaranteed_bps.min(offer.guaranteed_bps),
             ..*offer
         };
-        self.to = if terms.controls == 0 {
-            To::Refused(now + REFUSED_AGAIN)
-        } else {
-            self.counters.circuits += 1;
-            To::Circuit(Box::new(Outgoing::new(terms, &self.config.send.controller)))
-        };
+        if terms.controls == 0 || answer.carriage != offer.carriage {
+            self.to = To::Refused(answer.carriage, now + REFUSED_AGAIN);
+            return;
+        }
+        self.counters.circuits += 1;
+        let send = &self.config.send;
+        self.to = To::Circuit(Box::new(match terms.carriage {
+            Carriage::Native => Outgoing::Headers(HeaderSender::new(terms, &send.controller)),
+            Carriage::Sealed => {
+                let unit = u64::from(self.habits.mtu) + self.way.map_or(0, |way| on_wire(&way, 0));
+                Outgoing::InBand(DatagramSender::new(terms, send, Bytes::new(unit)))
+            }
+        }));
     }
 
     /// Forgets the sessions and circuits of a peer that has ended: what comes next begins with a hand-shake.
@@ -325,12 +376,12 @@ impl Peer {
         self.was_up = is_up;
         let mut wake = self.ask(now, clock_ns, outbox);
         if is_up {
-            wake = earlier(wake, self.heard.map(|heard| heard + self.dead_after));
+            wake = earlier(wake, self.heard.map(|heard| heard + self.habits.dead_after));
             wake = earlier(wake, self.offer(now, outbox));
             wake = earlier(wake, self.acknowledge(now, outbox));
         }
         if self.current.as_ref().is_some_and(|session| session.is_alive(now)) {
-            let due = self.dead_after / SIGNS;
+            let due = self.habits.dead_after / SIGNS;
             if now.since(self.sent) >= due {
                 self.send(now, &self.alive(), outbox);
             }
@@ -351,7 +402,7 @@ impl Peer {
         let (initiation, datagram) =
             Initiation::new(&self.identity, &self.config.key, &self.config.shared, number, clock_ns);
         self.asking = Some(Asking { initiation, number });
-        outbox.push(way, |out| out.extend_from_slice(&datagram));
+        outbox.push(way, 0, datagram.len(), |out| out.extend_from_slice(&datagram));
         // Not in step with the other end, which may ask as well.
         let jitter = Duration::from_millis(u64::from(number >> 24));
         self.ask_at = now + (ASK_AGAIN * (1 + self.asked_in_vain)).min(ASK_AGAIN_MAX) + jitter;
@@ -365,13 +416,14 @@ impl Peer {
         }
         let (offer, at) = match &self.to {
             To::Circuit(_) => return None,
-            To::Refused(at) if now < *at => return Some(*at),
+            To::Refused(_, at) if now < *at => return Some(*at),
             To::Offered(offer, at) => (*offer, *at),
-            To::Nothing | To::Refused(_) => {
+            To::Nothing | To::Refused(..) => {
                 let send = &self.config.send;
                 let offer = Terms {
                     // Zero is none.
                     circuit: self.random_number().max(1),
+                    carriage: self.habits.carriage,
                     controls: send.controls,
                     vmss: send.vmss,
                     guaranteed_bps: send.guaranteed.get(),
@@ -388,61 +440,12 @@ impl Peer {
         Some(now + OFFER_AGAIN)
     }
 
-    /// Acknowledges headers that came. What that takes is charged to the circuit in the other direction.
-    fn acknowledge(&mut self, now: Time, outbox: &mut Outbox) -> Option<Time> {
-        let from = self.from.as_mut()?;
-        let circuit = from.terms.circuit;
-        let (Some(session), Some(way)) = (&mut self.current, self.way) else { return None };
-        let to = &mut self.to;
-        let sent = &mut self.sent;
-        from.poll(now, &mut |which, segment| {
-            let len = seal(session, way, &control(false, circuit, which, segment), outbox);
-            *sent = now;
-            if let To::Circuit(to) = to {
-                to.charge(len);
-            }
-        })
-    }
-
-    /// Lets users' packets leave as far as they may now. Nothing more may before the time that it returns.
-    pub(super) fn release(&mut self, now: Time, leaving: &mut Vec<Waiting>, outbox: &mut Outbox) -> Option<Time> {
-        match (&mut self.to, self.fallback) {
-            (To::Circuit(to), _) => {
-                let (Some(session), Some(way)) = (&mut self.current, self.way) else { return None };
-                let circuit = to.terms.circuit;
-                let sent = &mut self.sent;
-                to.release(now, &mut self.edge, leaving, &mut |which, segment| {
-                    seal(session, way, &control(true, circuit, which, segment), outbox);
-                    *sent = now;
-                })
-            }
-            (_, Fallback::Direct) => {
-                while let Some((_, packet)) = self.edge.pop() {
-                    self.counters.direct += 1;
-                    self.counters.direct_bytes += u64::from(packet.len);
-                    leaving.push(packet);
-                }
-                None
-            }
-            (_, Fallback::Block) => None,
-        }
-    }
-
-    /// Returns true if packets of several segments may stay whole.
-    pub(super) fn keeps_whole(&mut self) -> bool {
-        match (&mut self.to, self.fallback) {
-            (To::Circuit(to), _) => to.keeps_whole(),
-            (_, Fallback::Direct) => true,
-            (_, Fallback::Block) => false,
-        }
-    }
-
     /// Tells the peer that this end goes.
     pub(super) fn part(&mut self, now: Time, outbox: &mut Outbox) {
         self.send(now, &Message::Goodbye, outbox);
     }
 
-    fn send(&mut self, now: Time, message: &Message, outbox: &mut Outbox) {
+    fn send(&mut self, now: Time, message: &Message<'_>, outbox: &mut Outbox) {
         if let (Some(session), Some(way)) = (&mut self.current, self.way) {
             seal(session, way, message, outbox);
             self.sent = now;
@@ -458,23 +461,6 @@ impl Peer {
         self.random.fill(&mut bytes).expect("the system has random numbers");
         u32::from_be_bytes(bytes)
     }
-}
-
-fn control(is_header: bool, circuit: u32, which: u8, segment: &Segment) -> Message {
-    Message::Control { is_header, circuit, which, segment: *segment }
-}
-
-/// Bytes of IP and UDP before a datagram.
-fn headers(to: &SocketAddr) -> usize {
-    if to.is_ipv4() { 28 } else { 48 }
-}
-
-/// Puts a message into the outbox, and returns its length on the wire.
-fn seal(session: &mut Session, way: Way, message: &Message, outbox: &mut Outbox) -> usize {
-    let mut plain = Vec::with_capacity(64);
-    message.write(&mut plain);
-    outbox.push(way, |out| session.seal(&plain, out));
-    headers(&way.to) + super::wire::SEALED_HEADER + plain.len() + super::wire::TAG
 }
 
 #[cfg(test)]

@@ -19,23 +19,23 @@ pub(super) const NAME_MAX: usize = 20;
 
 /// The rules of a trunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub(super) struct Rules {
     /// The trunk's name, of which the chain's is made.
-    pub name: String,
+    pub(super) name: String,
     /// Networks, each with the number of the queue to which packets for it go.
-    pub queues: Vec<(IpNet, u16)>,
+    pub(super) queues: Vec<(IpNet, u16)>,
     /// True if packets pass when nobody is at the queue; otherwise they are dropped.
-    pub bypass: bool,
+    pub(super) bypass: bool,
 }
 
 impl Rules {
     /// The chain's name.
-    pub fn chain(&self) -> String {
+    pub(super) fn chain(&self) -> String {
         format!("headend-{}", self.name)
     }
 
     /// The rules as iptables writes them, for people.
-    pub fn shown(&self) -> Vec<String> {
+    pub(super) fn shown(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for family in FAMILIES {
             let rules = self.of(family);
@@ -52,7 +52,7 @@ impl Rules {
 
     /// Puts the rules in force, in the place of those of a trunk of this name that was killed. Returns lines for the operator
     /// about what it found.
-    pub fn set(&self) -> Result<Vec<String>, Error> {
+    pub(super) fn set(&self) -> Result<Vec<String>, Error> {
         let mut said = Vec::new();
         for family in FAMILIES {
             let Some(found) = self.find(family)? else {
@@ -90,7 +90,7 @@ impl Rules {
     }
 
     /// Takes away all that there is of this name.
-    pub fn remove(&self) -> Result<(), Error> {
+    pub(super) fn remove(&self) -> Result<(), Error> {
         let mut outcome = Ok(());
         for family in FAMILIES {
             let removed = self.find(family).and_then(|found| match found {

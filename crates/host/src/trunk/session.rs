@@ -14,8 +14,10 @@ pub(super) const REKEY: Duration = Duration::from_secs(120);
 pub(super) const REKEY_OTHER: Duration = Duration::from_secs(150);
 /// Age at which a session is over (REJECT_AFTER_TIME).
 pub(super) const LIFE: Duration = Duration::from_secs(180);
-/// Messages after which a session is over too: a key of AES-GCM with counted nonces is good for 2^32 blocks and more by far.
-const MESSAGES_MAX: u64 = 1 << 40;
+/// Messages after which a session is over too, and those after which either end begins the next one: a key of AES-GCM is good
+/// for 2^28 packets of up to 2^11 bytes (RFC 9001 s6.6 and B.1).
+const MESSAGES_MAX: u64 = 1 << 28;
+const MESSAGES_REKEY: u64 = 1 << 27;
 
 /// A session with a peer.
 pub(super) struct Session {
@@ -32,10 +34,11 @@ pub(super) struct Session {
 
 /// A message that was opened.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Opened {
+pub(super) struct Opened<'a> {
     /// True if no message that came before was sent after it.
     pub(super) is_newest: bool,
-    pub(super) plain: Vec<u8>,
+    /// Its bytes, where the sealed ones were.
+    pub(super) plain: &'a mut [u8],
 }
 
 impl Session {
@@ -59,29 +62,30 @@ impl Session {
 
     /// The time at which this end should begin another session.
     pub(super) fn rekey_at(&self) -> Time {
+        if self.sent >= MESSAGES_REKEY {
+            return self.since;
+        }
         self.since + if self.is_initiator { REKEY } else { REKEY_OTHER }
     }
 
-    /// Writes a datagram with `plain` in it behind what is in `out`.
-    pub(super) fn seal(&mut self, plain: &[u8], out: &mut Vec<u8>) {
+    /// Writes a datagram with what `write` writes in it behind what is in `out`.
+    pub(super) fn seal(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         let counter = self.sent;
         self.sent += 1;
         let header = wire::sealed_header(self.theirs, counter);
         out.extend_from_slice(&header);
         let at = out.len();
-        out.extend_from_slice(plain);
+        write(out);
         let tag = self.seal.seal_in_place_separate_tag(nonce(counter), Aad::from(&header), &mut out[at..]);
         out.extend_from_slice(tag.expect("a message is shorter than AES-GCM allows").as_ref());
     }
 
-    /// Opens a message; `None` if it is not authentic, or came before.
-    pub(super) fn open(&mut self, counter: u64, header: &[u8], sealed: &[u8]) -> Option<Opened> {
+    /// Opens a message in its place; `None` if it is not authentic, or came before.
+    pub(super) fn open<'a>(&mut self, counter: u64, header: &[u8], sealed: &'a mut [u8]) -> Option<Opened<'a>> {
         if !self.seen.is_new(counter) || sealed.len() > MESSAGE_MAX + TAG {
             return None;
         }
-        let mut plain = sealed.to_vec();
-        let len = self.open.open_in_place(nonce(counter), Aad::from(header), &mut plain).ok()?.len();
-        plain.truncate(len);
+        let plain = self.open.open_in_place(nonce(counter), Aad::from(header), sealed).ok()?;
         Some(Opened { is_newest: self.seen.accept(counter), plain })
     }
 }
@@ -114,23 +118,29 @@ mod tests {
         (Session::new(&a, 1, 2, true, Time::ZERO), Session::new(&b, 2, 1, false, Time::ZERO))
     }
 
-    fn open(session: &mut Session, bytes: &[u8]) -> Option<Opened> {
+    /// Whether the message is the newest, and its bytes.
+    fn open(session: &mut Session, bytes: &[u8]) -> Option<(bool, Vec<u8>)> {
         let Some(Datagram::Sealed { counter, header, sealed, .. }) = Datagram::read(bytes) else { return None };
-        session.open(counter, header, sealed)
+        let mut sealed = sealed.to_vec();
+        session.open(counter, header, &mut sealed).map(|opened| (opened.is_newest, opened.plain.to_vec()))
+    }
+
+    fn seal(session: &mut Session, plain: &[u8], out: &mut Vec<u8>) {
+        session.seal(out, |out| out.extend_from_slice(plain));
     }
 
     #[test]
     fn what_is_sealed_is_opened_once_and_nothing_else_is() {
         let (mut a, mut b) = pair();
         let (mut first, mut second) = (Vec::new(), Vec::new());
-        a.seal(b"first", &mut first);
-        a.seal(b"second", &mut second);
-        assert_eq!(open(&mut b, &second), Some(Opened { is_newest: true, plain: b"second".to_vec() }));
-        assert_eq!(open(&mut b, &first), Some(Opened { is_newest: false, plain: b"first".to_vec() }));
+        seal(&mut a, b"first", &mut first);
+        seal(&mut a, b"second", &mut second);
+        assert_eq!(open(&mut b, &second), Some((true, b"second".to_vec())));
+        assert_eq!(open(&mut b, &first), Some((false, b"first".to_vec())));
         assert_eq!(open(&mut b, &first), None, "replayed");
         assert_eq!(open(&mut a, &second), None, "reflected");
         let mut third = Vec::new();
-        a.seal(b"third", &mut third);
+        seal(&mut a, b"third", &mut third);
         for at in 4..third.len() {
             let mut forged = third.clone();
             forged[at] ^= 1;

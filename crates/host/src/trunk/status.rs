@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::{Bytes, Rate};
 
-use super::config::EdgeClass;
+use super::config::{Carriage, EdgeClass};
 use super::peer::{Peer, To};
+use super::sealed::Strays;
 
 /// The status of a trunk.
 #[derive(Clone, Debug, Default)]
@@ -17,8 +18,12 @@ pub struct Status {
     pub strangers: u64,
     /// Initiations that were not looked at because too many came.
     pub flooded: u64,
+    /// Datagrams from addresses in peers' networks: answers would go through the trunk itself.
+    pub looped: u64,
     /// Verdicts that the kernel knew no packet for, and such.
     pub queue_errors: u64,
+    /// Users' packets that went nowhere, in sealed carriage.
+    pub strays: Strays,
     /// Each peer.
     pub peers: Vec<PeerStatus>,
 }
@@ -30,6 +35,8 @@ pub struct PeerStatus {
     pub name: String,
     /// `"down"`, `"offering"`, `"refused"` or `"carrying"`.
     pub state: &'static str,
+    /// The carriage of a peer that has refused; it must be that of this site.
+    pub refuses_with: Option<Carriage>,
     /// Its address, if that is known.
     pub endpoint: Option<SocketAddr>,
     /// Time since it was heard.
@@ -40,13 +47,17 @@ pub struct PeerStatus {
     pub circuits: u64,
     /// Datagrams in its name that were not authentic, or came twice.
     pub refused: u64,
+    /// Users' packets of it that came without control beyond what was granted, and were dropped.
+    pub ungranted: u64,
+    /// Acknowledgements of what was never sent.
+    pub lies: u64,
     /// Users' packets that passed without control while there was no circuit, and their bytes.
     pub direct: u64,
     /// See `direct`.
     pub direct_bytes: u64,
     /// The circuit to it.
     pub to: Option<CircuitStatus>,
-    /// Control TCPs of the circuit from it, its guaranteed rate as granted, and headers that came.
+    /// Control TCPs of the circuit from it, its guaranteed rate as granted, and headers, or users' packets, that came.
     pub from: Option<(u8, Rate, u64)>,
     /// The classes in which users' packets wait.
     pub classes: Vec<ClassStatus>,
@@ -55,6 +66,8 @@ pub struct PeerStatus {
 /// The status of a circuit.
 #[derive(Clone, Debug)]
 pub struct CircuitStatus {
+    /// Its carriage.
+    pub carriage: Carriage,
     /// The name of the congestion controller of its control TCPs.
     pub controller: String,
     /// Number of control TCPs that it has.
@@ -67,8 +80,10 @@ pub struct CircuitStatus {
     pub window: Bytes,
     /// Their round trip, smoothed.
     pub srtt: Option<Duration>,
-    /// Headers sent.
+    /// Headers sent, or numbered datagrams in sealed carriage.
     pub headers: u64,
+    /// Datagrams that were lost, in sealed carriage.
+    pub lost: u64,
     /// Times that a control TCP found a loss.
     pub losses: u64,
     /// Times that its timer expired.
@@ -77,6 +92,8 @@ pub struct CircuitStatus {
     pub controlled_bytes: u64,
     /// Users' bytes sent at the guaranteed rate.
     pub guaranteed_bytes: u64,
+    /// True while the guaranteed rate is suspended because the path loses most of what is sent.
+    pub is_suspended: bool,
 }
 
 /// The status of a class of users' packets.
@@ -93,25 +110,26 @@ impl PeerStatus {
         let counters = peer.counters;
         let (state, to) = match &peer.to {
             To::Circuit(to) => {
-                let (losses, timeouts) = to.losses();
-                let sender = to.sender();
-                let sent = sender.counters();
+                let (terms, report) = (to.terms(), to.report());
                 let circuit = CircuitStatus {
-                    controller: to.controller().to_owned(),
-                    controls: to.terms.controls,
-                    vmss: sender.vmss(),
-                    guaranteed: Rate::bit(to.terms.guaranteed_bps),
-                    window: sender.window(),
-                    srtt: to.srtt(),
-                    headers: sent.headers,
-                    losses,
-                    timeouts,
-                    controlled_bytes: sent.controlled_bytes,
-                    guaranteed_bytes: sent.guaranteed_bytes,
+                    carriage: terms.carriage,
+                    controller: report.controller,
+                    controls: terms.controls,
+                    vmss: Bytes::new(u64::from(terms.vmss)),
+                    guaranteed: to.guaranteed(),
+                    window: report.window,
+                    srtt: report.srtt,
+                    headers: report.sent,
+                    lost: report.lost,
+                    losses: report.losses,
+                    timeouts: report.timeouts,
+                    controlled_bytes: report.controlled_bytes,
+                    guaranteed_bytes: report.guaranteed_bytes,
+                    is_suspended: report.is_suspended,
                 };
                 ("carrying", Some(circuit))
             }
-            To::Refused(_) => ("refused", None),
+            To::Refused(..) => ("refused", None),
             _ if peer.is_up(now) => ("offering", None),
             _ => ("down", None),
         };
@@ -123,14 +141,20 @@ impl PeerStatus {
             silent: peer.silent(now),
             sessions: counters.sessions,
             circuits: counters.circuits,
+            refuses_with: match peer.to {
+                To::Refused(carriage, _) => Some(carriage),
+                _ => None,
+            },
             refused: counters.refused,
+            ungranted: counters.ungranted,
+            lies: counters.lies,
             direct: counters.direct,
             direct_bytes: counters.direct_bytes,
             to,
             from: peer
                 .from
                 .as_ref()
-                .map(|from| (from.terms.controls, Rate::bit(from.terms.guaranteed_bps), from.headers)),
+                .map(|from| (from.terms().controls, Rate::bit(from.terms().guaranteed_bps), from.received())),
             classes: classes.iter().zip(peer.edge.counters()).map(class).collect(),
         }
     }

@@ -6,13 +6,19 @@
 //! | response | kind 2, version, 0, 0; sender's number (4); receiver's number (4); Noise message 2 (48); proof (16) |
 //! | sealed | kind 4, version, 0, 0; receiver's number (4); counter (8); a [`Message`] under AES-256-GCM, with its tag (16) |
 //!
+//! A user's packet is a message as well: 14 bytes before it say its circuit, its number in the circuit, and whether its checksum
+//! is left open.
+//!
 //! The proof tells that the sender knows the receiver's public key: others are not answered, and cost no more than a hash.
 //! The first sixteen bytes of a sealed datagram are authenticated with it.
 
+use headend_engine::circuit::in_band::Acknowledgement;
 use headend_engine::tcp::segment::{Flags, Options, SackBlocks, Segment};
 
+use super::config::Carriage;
+
 /// The version of all this.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Bytes of an AES-GCM tag.
 pub const TAG: usize = 16;
 /// Bytes before what is sealed.
@@ -27,8 +33,15 @@ pub const NOISE_2: usize = 32 + TAG;
 pub const INITIATION: usize = 8 + NOISE_1 + PROOF;
 /// Bytes of a response.
 pub const RESPONSE: usize = 12 + NOISE_2 + PROOF;
-/// The longest message.
-pub const MESSAGE_MAX: usize = CONTROL + 4 * 8;
+/// The longest message: what fits into the longest datagram of UDP over IPv4.
+pub const MESSAGE_MAX: usize = 65_507 - SEALED_HEADER - TAG;
+/// Bytes of a message before the user's packet in it.
+pub const DATA_HEADER: usize = 1 + 1 + 4 + 8;
+/// Flags of a user's packet: its checksum is left open; it left without control and has no number.
+const OPEN: u8 = 1;
+const FREE: u8 = 2;
+/// The shortest packet: a header of IPv4.
+const PACKET_MIN: usize = 20;
 /// A control packet without SACK blocks.
 const CONTROL: usize = 32;
 
@@ -125,8 +138,8 @@ pub fn sealed_header(receiver: u32, counter: u64) -> [u8; SEALED_HEADER] {
 }
 
 /// The message inside a sealed datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Message {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message<'a> {
     /// Its sender is there, and has the receiving end of this circuit; 0 if of none.
     Alive(u32),
     /// Its sender begins a circuit to the receiver.
@@ -145,6 +158,24 @@ pub enum Message {
         /// The segment.
         segment: Segment,
     },
+    /// A user's packet, in sealed carriage.
+    Data {
+        /// The circuit.
+        circuit: u32,
+        /// Its number in the circuit; none if it left at the guaranteed rate.
+        number: Option<u64>,
+        /// True if its checksum is left open: whoever passes it on completes it.
+        is_open: bool,
+        /// The packet.
+        packet: &'a [u8],
+    },
+    /// The numbers of users' packets that have come.
+    Told {
+        /// The circuit.
+        circuit: u32,
+        /// The acknowledgement.
+        told: Acknowledgement,
+    },
     /// Its sender has no receiving end of this circuit.
     Unknown(u32),
     /// Its sender ends.
@@ -156,15 +187,27 @@ pub enum Message {
 pub struct Terms {
     /// The circuit: another number with each new start.
     pub circuit: u32,
-    /// Number of control TCPs that it has.
+    /// The carriage of its packets. An answer tells that of the receiver: if it is another, the receiver has refused.
+    pub carriage: Carriage,
+    /// Number of control TCPs that it has, or of flows under in-band control.
     pub controls: u8,
-    /// Bytes of data for each header.
+    /// Bytes of data for each header, in native carriage.
     pub vmss: u32,
     /// Rate at which users' packets may leave without control, in bit/s.
     pub guaranteed_bps: u64,
 }
 
-impl Message {
+/// The first bytes of a message with a user's packet.
+pub fn data_header(circuit: u32, number: Option<u64>, is_open: bool) -> [u8; DATA_HEADER] {
+    let mut bytes = [0; DATA_HEADER];
+    bytes[0] = 7;
+    bytes[1] = if is_open { OPEN } else { 0 } | if number.is_none() { FREE } else { 0 };
+    bytes[2..6].copy_from_slice(&circuit.to_be_bytes());
+    bytes[6..].copy_from_slice(&number.unwrap_or(0).to_be_bytes());
+    bytes
+}
+
+impl<'a> Message<'a> {
     /// Writes the message behind what is in `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
@@ -192,12 +235,36 @@ impl Message {
                 out.extend_from_slice(&circuit.to_be_bytes());
             }
             Message::Goodbye => out.push(6),
+            Message::Data { circuit, number, is_open, packet } => {
+                out.extend_from_slice(&data_header(*circuit, *number, *is_open));
+                out.extend_from_slice(packet);
+            }
+            Message::Told { circuit, told } => {
+                out.push(8);
+                out.extend_from_slice(&circuit.to_be_bytes());
+                told.encode(out);
+            }
         }
     }
 
     /// Reads a message; `None` if it is not exactly one.
-    pub fn read(bytes: &[u8]) -> Option<Message> {
+    pub fn read(bytes: &'a [u8]) -> Option<Message<'a>> {
         match *bytes {
+            [7, flags @ 0..=3, ..] if bytes.len() >= DATA_HEADER + PACKET_MIN => {
+                let (circuit, number) = (u32_at(bytes, 2)?, u64_at(bytes, 6)?);
+                let is_free = flags & FREE != 0;
+                let packet = &bytes[DATA_HEADER..];
+                (!is_free || number == 0).then_some(Message::Data {
+                    circuit,
+                    number: (!is_free).then_some(number),
+                    is_open: flags & OPEN != 0,
+                    packet,
+                })
+            }
+            [8, ..] => {
+                let told = Acknowledgement::decode(bytes.get(5..)?).ok()?;
+                Some(Message::Told { circuit: u32_at(bytes, 1)?, told })
+            }
             [0, ..] if bytes.len() == 5 => u32_at(bytes, 1).map(Message::Alive),
             [1, ..] => Terms::read(bytes).map(Message::Offer),
             [2, ..] => Terms::read(bytes).map(Message::Answer),
@@ -230,19 +297,20 @@ impl Message {
 
 impl Terms {
     fn write(&self, kind: u8, out: &mut Vec<u8>) {
-        out.extend_from_slice(&[kind, self.controls]);
+        out.extend_from_slice(&[kind, self.carriage.number(), self.controls]);
         out.extend_from_slice(&self.circuit.to_be_bytes());
         out.extend_from_slice(&self.vmss.to_be_bytes());
         out.extend_from_slice(&self.guaranteed_bps.to_be_bytes());
     }
 
     fn read(bytes: &[u8]) -> Option<Terms> {
-        (bytes.len() == 18).then_some(())?;
+        (bytes.len() == 19).then_some(())?;
         Some(Terms {
-            controls: bytes[1],
-            circuit: u32_at(bytes, 2)?,
-            vmss: u32_at(bytes, 6)?,
-            guaranteed_bps: u64_at(bytes, 10)?,
+            carriage: Carriage::of_number(bytes[1])?,
+            controls: bytes[2],
+            circuit: u32_at(bytes, 3)?,
+            vmss: u32_at(bytes, 7)?,
+            guaranteed_bps: u64_at(bytes, 11)?,
         })
     }
 }
@@ -257,17 +325,22 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use headend_engine::time::{Duration, Time};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
 
     fn terms() -> impl Strategy<Value = Terms> {
-        (any::<u32>(), any::<u8>(), any::<u32>(), any::<u64>())
-            .prop_map(|(circuit, controls, vmss, guaranteed_bps)| Terms { circuit, controls, vmss, guaranteed_bps })
+        (any::<bool>(), any::<u32>(), any::<u8>(), any::<u32>(), any::<u64>()).prop_map(
+            |(is_sealed, circuit, controls, vmss, guaranteed_bps)| {
+                let carriage = if is_sealed { Carriage::Sealed } else { Carriage::Native };
+                Terms { circuit, carriage, controls, vmss, guaranteed_bps }
+            },
+        )
     }
 
-    fn control() -> impl Strategy<Value = Message> {
+    fn control() -> impl Strategy<Value = Message<'static>> {
         let numbers = any::<[u32; 6]>();
         let blocks = vec((any::<u32>(), 1..u32::MAX), 0..=4);
         (any::<bool>(), any::<u8>(), numbers, any::<u16>(), blocks).prop_map(|(is_header, which, n, window, blocks)| {
@@ -280,7 +353,30 @@ mod tests {
         })
     }
 
-    fn message() -> impl Strategy<Value = Message> {
+    fn data() -> impl Strategy<Value = Message<'static>> {
+        let number = prop::option::of(any::<u64>());
+        (any::<u32>(), number, any::<bool>(), PACKET_MIN..100).prop_map(|(circuit, number, is_open, len)| {
+            const PACKET: [u8; 100] = [0x45; 100];
+            Message::Data { circuit, number, is_open, packet: &PACKET[..len] }
+        })
+    }
+
+    fn told() -> impl Strategy<Value = Message<'static>> {
+        let ranges = vec((2..1_000_u64, 0..1_000_u64), 1..=16);
+        (any::<u32>(), any::<u64>(), any::<u32>(), ranges).prop_map(|(circuit, received, held, steps)| {
+            let mut below = 1 << 40;
+            let ranges = steps.into_iter().map(|(gap, len)| {
+                let last = below - gap;
+                below = last - len;
+                (below, last)
+            });
+            let ranges = ranges.collect();
+            let (received, held) = (Time::from_nanos(received), Duration::from_micros(u64::from(held)));
+            Message::Told { circuit, told: Acknowledgement { received, held, ranges } }
+        })
+    }
+
+    fn message() -> impl Strategy<Value = Message<'static>> {
         prop_oneof![
             Just(Message::Goodbye),
             any::<u32>().prop_map(Message::Alive),
@@ -288,6 +384,8 @@ mod tests {
             terms().prop_map(Message::Offer),
             terms().prop_map(Message::Answer),
             control(),
+            data(),
+            told(),
         ]
     }
 
@@ -297,12 +395,14 @@ mod tests {
             let mut bytes = Vec::new();
             message.write(&mut bytes);
             prop_assert!(bytes.len() <= MESSAGE_MAX);
-            prop_assert_eq!(Message::read(&bytes), Some(message));
+            prop_assert_eq!(Message::read(&bytes), Some(message.clone()));
             for len in 0..bytes.len() {
-                prop_assert_ne!(Message::read(&bytes[..len]), Some(message));
+                prop_assert_ne!(Message::read(&bytes[..len]), Some(message.clone()));
             }
             bytes.push(more);
-            prop_assert_eq!(Message::read(&bytes), None);
+            // A packet may be of any length.
+            let is_data = matches!(message, Message::Data { .. });
+            prop_assert_eq!(Message::read(&bytes).is_some(), is_data);
         }
 
         #[test]

@@ -6,7 +6,7 @@ fn smallest() -> (tempfile::TempDir, String) {
     Identity::generate().save(&folder.path().join("key")).unwrap();
     let peer = Identity::generate().public();
     let text = format!(
-        "private_key = \"key\"\nlisten = \"0.0.0.0:7700\"\n[[peer]]\nname = \"east\"\npublic_key = \"{peer}\"\nnetworks = [\"10.2.0.0/16\"]\n"
+        "private_key = \"key\"\ncarriage = \"native\"\nlisten = \"0.0.0.0:7700\"\n[[peer]]\nname = \"east\"\npublic_key = \"{peer}\"\nnetworks = [\"10.2.0.0/16\"]\n"
     );
     (folder, text)
 }
@@ -22,8 +22,13 @@ fn what_is_not_said_is_as_documented() {
     assert_eq!(config.classes, [EdgeClass::all()]);
     assert_eq!(config.classes[0].queue.room, Bytes::new(5_000_000));
     let peer = &config.peers[0];
-    let expected =
-        Send { controls: 4, vmss: 6_000, controller: Personality::linux().controller, guaranteed: Rate::bit(0) };
+    let expected = Send {
+        controls: 4,
+        vmss: 6_000,
+        controller: Personality::linux().controller,
+        guaranteed: Rate::bit(0),
+        losses: Losses::All,
+    };
     assert_eq!(peer.send, expected);
     assert_eq!(peer.receive, Receive { controls_max: 64, guaranteed_max: Rate::bit(0) });
     assert_eq!((peer.endpoint, &peer.shared), (None, &SecretKey::NONE));
@@ -44,8 +49,8 @@ fn classes_are_read_with_code_points_by_name_and_the_last_takes_the_rest() {
 fn a_mistake_is_told_with_where_it_is_and_what_would_be_right() {
     let (folder, text) = smallest();
     for (text, expected) in [
-        (format!("{text}vmss = \"6000\"\n"), ":7: vmss = \"6000\": found \"6000\", expected a size"),
-        (format!("{text}vmss = \"100B\"\n"), "peer east: vmss: found 100 bytes, expected 512 to 60000"),
+        (format!("{text}vmss = \"6000\"\n"), ":8: vmss = \"6000\": found \"6000\", expected a size"),
+        (format!("{text}vmss = \"100B\"\n"), ":8: peer east: vmss: found 100 bytes, expected 512 to 60000"),
         (format!("{text}controller = \"cubic2\"\n"), "expected one of reno, cubic, fast"),
         (format!("{text}fast_alpha = 3\n"), "peer east: fast_alpha: only controller = \"fast\""),
         (format!("{text}controls = 65\n"), "peer east: controls: found 65, expected 1 to 64"),
@@ -54,19 +59,70 @@ fn a_mistake_is_told_with_where_it_is_and_what_would_be_right() {
             format!("link = \"1Mbit/s\"\n{text}gmb_max = \"2Mbit/s\"\n"),
             "link: 1Mbit/s is less than all gmb_max together",
         ),
-        (format!("{text}endpoint = \"10.2.0.1:7700\"\n"), "networks: 10.2.0.0/16 has the endpoint 10.2.0.1 in it"),
+        (
+            format!("{text}endpoint = \"10.2.0.1:7700\"\n"),
+            "endpoint: 10.2.0.1:7700 is in 10.2.0.0/16, which goes to east",
+        ),
+        (text.replace("0.0.0.0:7700", "0.0.0.0:0"), ":3: listen: 0.0.0.0:0 is no place"),
+        (text.replace("0.0.0.0:7700", "224.0.0.1:7700"), "listen: 224.0.0.1:7700 is no place"),
+        (text.replace("0.0.0.0:7700", "10.2.0.1:7700"), "networks: 10.2.0.0/16 has this site's own address in it"),
+        (format!("{text}endpoint = \"192.0.2.1:0\"\n"), "endpoint: 192.0.2.1:0 is no place"),
+        (format!("link = \"0bit/s\"\n{text}"), ":1: link: found 0"),
+        (format!("{text}[[class]]\nname = \"voice\"\nports = [1]\nroom = \"0B\"\n"), "class voice: room: found 0"),
+        (format!("{text}[[class]]\nname = \"a b\"\nports = [1]\n"), "class a b: name: found \"a b\""),
+        (text.replace("\"east\"", "\"east\\u001b[31m\""), "name: found \"east\\u{1b}[31m\", expected up to 20"),
+        (format!("{text}losses = \"delayed\"\n"), "only sealed carriage knows which packets were lost"),
+        (format!("mtu = 1400\n{text}"), "mtu: only sealed carriage has a device"),
+        (format!("fallback = \"direct\"\n{text}").replace("native", "sealed"), ":1: fallback: \"direct\" would send"),
+        (format!("mtu = 100\n{text}").replace("native", "sealed"), "mtu: found 100 bytes, expected 576 to 9600"),
+        (
+            format!("device = \"hd/west\"\n{text}").replace("native", "sealed"),
+            "device: \"hd/west\" is no interface's name",
+        ),
         (format!("{text}endpoint = \"[2001:db8::1]:7700\"\n"), "endpoint: [2001:db8::1]:7700 cannot be reached"),
         (text.replace("10.2.0.0/16", "10.2.0.1/16"), "expected a network such as"),
-        (text.replace("0.0.0.0:7700", "0.0.0.0"), ":2: listen = \"0.0.0.0\": "),
+        (text.replace("0.0.0.0:7700", "0.0.0.0"), ":3: listen = \"0.0.0.0\": "),
         (text.replace("networks", "network"), "unknown field `network`"),
         (text.replace("\"key\"", "\"none\""), "private_key: read "),
         (format!("name = \"West\"\n{text}"), "name: found \"West\", expected up to 20 small letters"),
         (format!("{text}[[class]]\nname = \"voice\"\ndscp = [\"af44\"]\n"), "found \"af44\", expected a code point"),
-        (text.lines().take(2).collect::<Vec<_>>().join("\n"), "peer: expected 1 to 256 of them"),
+        (text.lines().take(3).collect::<Vec<_>>().join("\n"), "peer: expected 1 to 256 of them"),
     ] {
         let message = parse(&folder.path().join("west.toml"), &text).unwrap_err();
         assert!(message.contains("west.toml:") && message.contains(expected), "{text}\nsaid: {message}");
     }
+}
+
+#[test]
+fn keys_that_are_nobodys_or_ones_own_are_refused_and_private_ones_not_repeated() {
+    let (folder, text) = smallest();
+    let path = folder.path().join("west.toml");
+    let own = Identity::load(&folder.path().join("key")).unwrap().public().to_string();
+    let theirs = text.split("public_key = \"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let zeros = format!("{}=", "A".repeat(43));
+    assert!(parse(&path, &text.replace(&theirs, &own)).unwrap_err().contains("it is this site's own"));
+    assert!(parse(&path, &text.replace(&theirs, &zeros)).unwrap_err().contains("all zeros, which is nobody's"));
+    let secret = fs::read_to_string(folder.path().join("key")).unwrap().trim().to_owned();
+    for text in [
+        text.replace("\"key\"", &format!("\"{secret}\"")),
+        text.replace("\"key\"", &format!("\"{secret}")),
+        format!("{text}shared_key = \"{secret}\"\n"),
+        format!("{text}shared_key = \"{secret}\" oops\n"),
+    ] {
+        let said = parse(&path, &text).unwrap_err();
+        assert!(!said.contains(&secret) && said.contains("key"), "{said}");
+    }
+}
+
+#[test]
+fn sealed_carriage_blocks_without_a_circuit_and_has_a_device_of_its_name() {
+    let (folder, text) = smallest();
+    let text = format!("addresses = [\"10.1.0.1/24\"]\n{text}losses = \"delayed\"\n").replace("native", "sealed");
+    let config = parse(&folder.path().join("a-site-of-some-name.toml"), &text).unwrap().config;
+    assert_eq!((config.carriage, config.fallback), (Carriage::Sealed, Fallback::Block));
+    assert_eq!(config.device.name, "hd-a-site-of-so");
+    assert_eq!(config.device.addresses, ["10.1.0.1/24".parse::<ipnet::IpNet>().unwrap()]);
+    assert_eq!(config.peers[0].send.losses, Losses::Delayed);
 }
 
 #[test]

@@ -1,14 +1,18 @@
 //! Two ends, and a network between them that a test cuts, delays and repeats, in time that a test makes.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use headend_engine::circuit::tunnel::Schedule;
-use headend_engine::circuit::turns::Class;
+use headend_engine::circuit::turns::{Class, Waiting};
+use headend_engine::tcp::segment::Segment;
 use headend_engine::units::{Bytes, Rate};
 use proptest::prelude::*;
 
+use super::super::bundle::Bundle;
 use super::super::config::{Receive, Send};
 use super::super::keys::{PublicKey, SecretKey};
+use super::super::store::Store;
 use super::super::wire::Datagram;
 use super::*;
 
@@ -21,7 +25,11 @@ struct End {
     address: SocketAddr,
     /// Nanoseconds that its wall clock is ahead of the time of the test.
     clock_ns: u64,
+    /// Names of the packets that the kernel was told to let go, in native carriage.
     left: Vec<u64>,
+    /// Packets that wait, and the numbers in those that came, in sealed carriage.
+    store: Store,
+    came: Vec<u64>,
 }
 
 struct Net {
@@ -47,25 +55,39 @@ fn config(name: &str, key: PublicKey, endpoint: Option<SocketAddr>) -> PeerConfi
     }
 }
 
-fn peer(identity: &Arc<Identity>, other: PublicKey, endpoint: Option<SocketAddr>, fallback: Fallback) -> Peer {
+fn habits(carriage: Carriage, fallback: Fallback) -> Habits {
+    Habits { carriage, fallback, dead_after: DEAD_AFTER, mtu: 1_426 }
+}
+
+fn peer(identity: &Arc<Identity>, other: PublicKey, endpoint: Option<SocketAddr>, habits: Habits) -> Peer {
     let class = Class { room: Bytes::new(1_000_000), weight: 1 };
     let edge = Turns::new(&[class], Schedule::Priority);
-    Peer::new(config("other", other, endpoint), identity.clone(), 0, edge, (fallback, DEAD_AFTER))
+    Peer::new(config("other", other, endpoint), identity.clone(), 0, edge, habits)
 }
 
 impl Net {
     fn new(fallback: Fallback) -> Net {
+        Net::of(habits(Carriage::Native, fallback))
+    }
+
+    fn sealed() -> Net {
+        Net::of(habits(Carriage::Sealed, Fallback::Block))
+    }
+
+    fn of(habits: Habits) -> Net {
         let addresses: [SocketAddr; 2] = ["192.0.2.1:7700".parse().unwrap(), "192.0.2.2:7700".parse().unwrap()];
         let identities = [Arc::new(Identity::generate()), Arc::new(Identity::generate())];
         let ends = [0, 1].map(|side| {
             // Only the first knows where the other is.
             let endpoint = (side == 0).then_some(addresses[1]);
             End {
-                peer: peer(&identities[side], identities[1 - side].public(), endpoint, fallback),
+                peer: peer(&identities[side], identities[1 - side].public(), endpoint, habits),
                 identity: identities[side].clone(),
                 address: addresses[side],
                 clock_ns: 1_000_000_000_000,
                 left: Vec::new(),
+                store: Store::default(),
+                came: Vec::new(),
             }
         });
         let (losses, seen) = (VecDeque::new(), [Vec::new(), Vec::new()]);
@@ -77,7 +99,7 @@ impl Net {
         let other = self.ends[1 - side].identity.public();
         let endpoint = (side == 0).then_some(self.ends[1].address);
         let end = &mut self.ends[side];
-        end.peer = peer(&end.identity, other, endpoint, end.peer.fallback);
+        end.peer = peer(&end.identity, other, endpoint, end.peer.habits);
     }
 
     fn deliver(&mut self, side: usize, way: Way, bytes: &[u8]) {
@@ -94,7 +116,12 @@ impl Net {
                 end.peer.answered(now, noise, receiver, sender, way, &mut outbox);
             }
             Some(Datagram::Sealed { receiver, counter, header, sealed }) => {
-                end.peer.sealed(now, (receiver, counter), (header, sealed), way, &mut outbox);
+                let mut sealed = sealed.to_vec();
+                let arrival = end.peer.sealed(now, (receiver, counter), (header, &mut sealed), way, &mut outbox);
+                if let Some(arrival) = arrival {
+                    let bytes = &sealed[arrival.bytes];
+                    end.came.push(u64::from_be_bytes(bytes[20..28].try_into().unwrap()));
+                }
             }
             None => {}
         }
@@ -125,7 +152,11 @@ impl Net {
                 let mut outbox = Outbox::default();
                 let due = peer.peer.poll(now, peer.clock_ns + now.as_nanos(), &mut outbox);
                 let mut leaving = Vec::new();
-                let may = peer.peer.release(now, &mut leaving, &mut outbox);
+                let mut hold = match peer.peer.habits.carriage {
+                    Carriage::Native => Hold::Kernel(&mut leaving),
+                    Carriage::Sealed => Hold::Here(&mut peer.store),
+                };
+                let may = peer.peer.release(now, &mut hold, &mut outbox);
                 peer.left.extend(leaving.iter().map(|packet| packet.id));
                 wake = earlier(wake, earlier(due, may));
                 self.post(side, outbox);
@@ -148,7 +179,15 @@ impl Net {
     /// Gives the first end packets for the other.
     fn feed(&mut self, ids: std::ops::Range<u64>) {
         for id in ids {
-            self.ends[0].peer.edge.push(0, Waiting { id, flow: 1, len: 1_500 });
+            let end = &mut self.ends[0];
+            let (mut id, mut len) = (id, 1_500);
+            if end.peer.habits.carriage == Carriage::Sealed {
+                let mut bytes = vec![0x45; 1_400];
+                bytes[20..28].copy_from_slice(&id.to_be_bytes());
+                id = end.store.insert(Bundle::read(&[0; 10], bytes).expect("a packet of IP"));
+                len = 1_400;
+            }
+            end.peer.edge.push(0, Waiting { id, flow: 1, len });
         }
     }
 
@@ -174,6 +213,7 @@ fn two_ends_find_each_other_and_packets_leave_once_and_in_order() {
     net.run(secs(5));
     assert_eq!(net.ends[0].left, (0..500).collect::<Vec<_>>());
     let To::Circuit(to) = &net.ends[0].peer.to else { panic!("it carries") };
+    let Outgoing::Headers(to) = &**to else { panic!("native carriage has headers") };
     let sent = to.sender().counters();
     assert_eq!((sent.controlled_bytes + sent.guaranteed_bytes, sent.guaranteed > 0), (750_000, true));
     assert!(sent.headers >= sent.controlled_bytes / 6_000 - 2, "a header for each VMSS under control");
@@ -184,8 +224,9 @@ fn terms_are_what_the_receiver_grants_of_what_is_asked_for() {
     let mut net = Net::new(Fallback::Direct);
     net.run(secs(1));
     let To::Circuit(to) = &net.ends[0].peer.to else { panic!("it carries") };
-    assert_eq!((to.terms.controls, to.terms.guaranteed_bps, to.terms.vmss), (2, 1_000_000, 6_000));
-    assert_eq!(net.ends[1].peer.from.as_ref().unwrap().terms, to.terms);
+    let terms = to.terms();
+    assert_eq!((terms.controls, terms.guaranteed_bps, terms.vmss), (2, 1_000_000, 6_000));
+    assert_eq!(net.ends[1].peer.from.as_ref().unwrap().terms(), terms);
 }
 
 #[test]
@@ -193,7 +234,7 @@ fn a_receiver_that_grants_nothing_is_asked_seldom() {
     let mut net = Net::new(Fallback::Direct);
     net.ends[1].peer.config.receive.controls_max = 0;
     net.run(secs(5));
-    assert!(matches!(net.ends[0].peer.to, To::Refused(_)));
+    assert!(matches!(net.ends[0].peer.to, To::Refused(..)));
     net.feed(0..3);
     net.run(secs(1));
     assert_eq!(net.ends[0].left, [0, 1, 2]);
@@ -330,6 +371,7 @@ fn a_receiver_that_lies_earns_itself_no_more_than_its_lies() {
     net.run(secs(1));
     net.feed(0..600);
     let To::Circuit(to) = &mut net.ends[0].peer.to else { panic!("it carries") };
+    let Outgoing::Headers(to) = &mut **to else { panic!("native carriage has headers") };
     let now = net.now;
     // It acknowledges what was never sent, over and over.
     let (isn, circuit) = (to.terms.circuit, to.terms.circuit);
@@ -346,9 +388,100 @@ fn a_receiver_that_lies_earns_itself_no_more_than_its_lies() {
         to.receive(now, 0, &segment);
     }
     let mut leaving = Vec::new();
-    net.ends[0].peer.release(now, &mut leaving, &mut Outbox::default());
+    net.ends[0].peer.release(now, &mut Hold::Kernel(&mut leaving), &mut Outbox::default());
     // Two control TCPs with the window that a TCP begins with, and what a millisecond's guarantee is.
     assert!(leaving.len() * 1_500 <= 60_000, "{} packets", leaving.len());
+}
+
+#[test]
+fn sealed_packets_come_once_and_in_order_and_numbers_are_acknowledged() {
+    let mut net = Net::sealed();
+    net.feed(0..500);
+    net.run(secs(10));
+    assert!(net.carries(0) && net.carries(1));
+    assert_eq!(net.ends[1].came, (0..500).collect::<Vec<_>>());
+    let To::Circuit(to) = &net.ends[0].peer.to else { panic!("it carries") };
+    let report = to.report();
+    assert_eq!((report.controlled_bytes + report.guaranteed_bytes, report.lost), (700_000, 0));
+    // Of 3 Mbit/s that it asks for it is granted one, and takes that.
+    assert!(report.guaranteed_bytes > 0 && net.ends[1].peer.counters.ungranted == 0);
+    assert!(report.srtt.is_some_and(|srtt| srtt >= DELAY * 2 && srtt < DELAY * 5), "{:?}", report.srtt);
+}
+
+#[test]
+fn what_is_lost_under_sealed_carriage_is_counted_and_not_sent_again() {
+    let mut net = Net::sealed();
+    net.run(secs(1));
+    net.feed(0..700);
+    net.losses = (0..3_000).map(|number| number % 50 == 7).collect();
+    net.run(secs(60));
+    let came = &net.ends[1].came;
+    assert!(came.is_sorted() && (660..700).contains(&came.len()), "{}", came.len());
+    let To::Circuit(to) = &net.ends[0].peer.to else { panic!("it carries") };
+    let report = to.report();
+    assert!(report.lost > 3 && report.losses > 1, "{report:?}");
+}
+
+#[test]
+fn sealed_packets_wait_for_an_end_that_was_killed_or_is_back_at_once() {
+    for (side, is_cut) in [(0, true), (1, true), (1, false)] {
+        let mut net = Net::sealed();
+        net.run(secs(1));
+        net.is_cut = is_cut;
+        if is_cut {
+            net.run(secs(4));
+            assert!(!net.carries(0) && !net.carries(1));
+        }
+        net.restart(side);
+        net.is_cut = false;
+        if !is_cut {
+            // Until it is missed, what leaves at the guaranteed rate is lost.
+            net.run(secs(12));
+        }
+        net.feed(0..100);
+        net.run(secs(15));
+        assert!(net.carries(0) && net.carries(1), "side {side}");
+        assert_eq!(net.ends[1].came, (0..100).collect::<Vec<_>>(), "side {side}");
+    }
+}
+
+#[test]
+fn replayed_sealed_packets_are_delivered_once() {
+    let mut net = Net::sealed();
+    net.feed(0..200);
+    net.run(secs(5));
+    let seen = net.seen[1].clone();
+    for (_, bytes) in &seen {
+        let stranger = Way { to: "198.51.100.7:9".parse().unwrap(), from: None };
+        net.deliver(1, stranger, bytes);
+        net.deliver(0, stranger, bytes);
+    }
+    assert_eq!(net.ends[1].came, (0..200).collect::<Vec<_>>());
+    assert!(net.ends[0].came.is_empty());
+}
+
+#[test]
+fn acknowledgements_of_what_was_never_sent_earn_nothing_and_are_counted() {
+    use headend_engine::circuit::in_band::Acknowledgement;
+    let mut net = Net::sealed();
+    net.run(secs(1));
+    let To::Circuit(to) = &net.ends[0].peer.to else { panic!("it carries") };
+    let (circuit, before) = (to.terms().circuit, to.report().window);
+    for last in [0, 1_000, u64::MAX] {
+        let told = Acknowledgement { received: net.now, held: Duration::ZERO, ranges: vec![(0, last)] };
+        net.ends[0].peer.take(net.now, Message::Told { circuit, told }, &mut Outbox::default());
+    }
+    let To::Circuit(to) = &net.ends[0].peer.to else { panic!("it carries") };
+    assert_eq!((net.ends[0].peer.counters.lies, to.report().window), (3, before));
+}
+
+#[test]
+fn ends_with_other_carriages_refuse_each_other() {
+    let mut net = Net::sealed();
+    net.ends[1].peer.habits = habits(Carriage::Native, Fallback::Direct);
+    net.run(secs(2));
+    assert!(matches!(net.ends[0].peer.to, To::Refused(Carriage::Native, _)));
+    assert!(matches!(net.ends[1].peer.to, To::Refused(Carriage::Sealed, _)));
 }
 
 proptest! {

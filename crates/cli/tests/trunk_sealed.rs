@@ -1,0 +1,301 @@
+//! `headend trunk` with sealed carriage between two sites in namespaces: these tests need root, ip and iptables, and say so where
+//! they are skipped.
+#![cfg(target_os = "linux")]
+
+#[allow(dead_code, reason = "each file of tests uses a part")]
+#[path = "support/sites.rs"]
+mod sites;
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use headend_host::packet::{HEADER_BYTES, Interface};
+use rustix::process::Signal;
+use sites::{SITES, Sites, USERS, headend, ip, wait_for};
+
+const SEALED: &str = "carriage = \"sealed\"\n";
+
+/// Two sites that reach each other, and not each other's users.
+fn sealed(of: &str, peer: &str) -> (Sites, [PathBuf; 2]) {
+    let sites = Sites::new(of, true);
+    sites.unroute();
+    let files = sites.write_both(SEALED, peer);
+    (sites, files)
+}
+
+#[test]
+fn traffic_passes_encrypted_and_nothing_is_left_behind() {
+    if !sites::are_possible() {
+        return;
+    }
+    let (sites, files) = sealed("spass", "");
+    let before = [0, 1].map(|side| sites.routes(side));
+    let [west, east] = sites.up_both(&files);
+    let log = west.log();
+    assert!(log.contains("carriage: sealed, for the file says so"), "{log}");
+    let mut wire = sites.in_site(1, || Interface::open("ab").expect("it is up"));
+    let is_done = Arc::new(AtomicBool::new(false));
+    let done = is_done.clone();
+    // Whatever passes between the sites is the trunk's.
+    let watching = thread::spawn(move || {
+        let (mut seen, mut frame) = (0, [0; 2_000]);
+        while !done.load(Ordering::Relaxed) {
+            let Ok((len, _)) = wire.receive(&mut frame) else {
+                thread::sleep(Duration::from_millis(1));
+                continue;
+            };
+            let packet = &frame[HEADER_BYTES.min(len)..len];
+            if packet.first() == Some(&0x45) {
+                let ports = [packet[20..22].to_vec(), packet[22..24].to_vec()];
+                assert_eq!((packet[9], ports), (17, [vec![0x1e, 0x14], vec![0x1e, 0x14]]), "UDP from port 7700 to it");
+                seen += 1;
+            }
+        }
+        seen
+    });
+    sites.transfer(0, 20_000_000);
+    sites.transfer(1, 5_000_000);
+    assert!(sites.reaches(0) && sites.reaches(1));
+    wait_for("all is counted", || west.peer()["to"]["controlled_bytes"].as_u64() >= Some(20_000_000));
+    is_done.store(true, Ordering::Relaxed);
+    assert!(watching.join().expect("it saw nothing else") > 1_000);
+    for daemon in [&west, &east] {
+        let status = daemon.status();
+        assert_eq!((&status["foreign"], &status["unwritten"]), (&0.into(), &0.into()), "{status}");
+    }
+    west.end();
+    east.end();
+    assert_eq!([0, 1].map(|side| sites.routes(side)), before);
+    assert!(!sites.reaches(0), "there is no other way");
+}
+
+#[test]
+fn packets_of_a_flow_keep_their_order_in_sealed_carriage() {
+    if !sites::are_possible() {
+        return;
+    }
+    let (sites, files) = sealed("sorder", "controls = 3\n");
+    let [_west, _east] = sites.up_both(&files);
+    let (got, sent) = sites.numbered();
+    assert!(got * 10 >= sent * 9, "{got} of {sent} came");
+}
+
+#[test]
+fn a_killed_daemon_leaks_nothing_and_the_next_goes_on() {
+    if !sites::are_possible() {
+        return;
+    }
+    let (sites, files) = sealed("skill", "");
+    // Another way, which packets would take unencrypted.
+    for side in 0..2 {
+        ip(&format!("-n {} route add default via {}", sites.site_name(side), SITES[1 - side]));
+    }
+    assert!(sites.reaches(0), "without a trunk there is one");
+    let before = sites.routes(0);
+    let [west, east] = sites.up_both(&files);
+    sites.transfer(0, 1_000_000);
+    west.kill();
+    assert!(sites.routes(0).contains("unreachable 10.77.2.0/24"), "{}", sites.routes(0));
+    assert!(!sites.reaches(0), "nothing goes past the trunk");
+    let west = sites.up(0, &files[0]);
+    assert!(west.log().contains("removed 1 routes of a trunk that was killed"), "{}", west.log());
+    west.carries();
+    east.carries();
+    sites.transfer(0, 1_000_000);
+    sites.transfer(1, 1_000_000);
+    west.end();
+    assert_eq!(sites.routes(0), before);
+}
+
+#[test]
+fn packets_wait_while_the_far_end_is_gone_or_stopped() {
+    if !sites::are_possible() {
+        return;
+    }
+    let (sites, files) = sealed("sfar", "");
+    let [west, east] = sites.up_both(&files);
+    east.signal(Signal::STOP);
+    wait_for("the peer counts as gone", || west.peer()["state"] == "down");
+    assert!(!sites.reaches(0));
+    east.signal(Signal::CONT);
+    west.carries();
+    east.carries();
+    sites.transfer(0, 1_000_000);
+    east.kill();
+    wait_for("the peer counts as gone", || west.peer()["state"] == "down");
+    let east = sites.up(1, &files[1]);
+    west.carries();
+    east.carries();
+    sites.transfer(0, 1_000_000);
+    assert_eq!(west.peer()["direct"], 0);
+}
+
+#[test]
+fn a_packet_that_is_too_long_is_told_so_and_none_is_cut() {
+    if !sites::are_possible() {
+        return;
+    }
+    let (sites, files) = sealed("smtu", "");
+    let [_west, _east] = sites.up_both(&files);
+    let receiver = sites.in_user(1, || UdpSocket::bind((USERS[1], 7_000)).expect("the address is there"));
+    receiver.set_read_timeout(Some(Duration::from_secs(2))).expect("a time-out is allowed");
+    let sender = sites.in_user(0, || UdpSocket::bind((USERS[0], 0)).expect("the address is there"));
+    let path_mtu = || {
+        let output = Command::new("ip").args(["-n", sites.user_name(0), "route", "get", USERS[1]]).output();
+        String::from_utf8(output.expect("ip runs").stdout).expect("ASCII")
+    };
+    // 1500 bytes less the headers of IP, UDP and the trunk; and of those 28 for the datagram's own.
+    sender.send_to(&[7; 1_398], (USERS[1], 7_000)).expect("it is sent");
+    assert_eq!(receiver.recv(&mut [0; 2_000]).expect("it fits"), 1_398);
+    assert!(!path_mtu().contains("mtu"), "{}", path_mtu());
+    // Not to be cut on its way, as Linux sends it first (ip(7), IP_PMTUDISC_WANT).
+    sender.send_to(&[7; 1_399], (USERS[1], 7_000)).expect("it is sent");
+    wait_for("the router says what fits", || path_mtu().contains("mtu 1426"));
+}
+
+#[test]
+fn ends_with_other_carriages_say_so() {
+    if !sites::are_possible() {
+        return;
+    }
+    let sites = Sites::new("sother", true);
+    sites.unroute();
+    let files = [
+        sites.write(0, Some(&format!("{}:7700", SITES[1])), SEALED, ""),
+        sites.write(1, Some(&format!("{}:7700", SITES[0])), "carriage = \"native\"\n", ""),
+    ];
+    let daemons = [sites.up(0, &files[0]), sites.up(1, &files[1])];
+    for (daemon, theirs) in daemons.iter().zip(["native", "sealed"]) {
+        wait_for("the offer is refused", || daemon.peer()["state"] == "refused");
+        assert_eq!(daemon.peer()["refuses_with"], theirs);
+    }
+}
+
+#[test]
+fn forged_replayed_and_reflected_packets_never_reach_a_user() {
+    if !sites::are_possible() {
+        return;
+    }
+    let sites = Sites::new("sforge", true);
+    sites.unroute();
+    // The west speaks to somebody who forwards its datagrams to the east, and back, and much else beside.
+    let files = [sites.write(0, Some("10.77.9.2:7701"), SEALED, ""), sites.write(1, None, SEALED, "")];
+    let relay = sites.in_site(1, || UdpSocket::bind(("10.77.9.2", 7_701)).expect("the address is there"));
+    relay.set_read_timeout(Some(Duration::from_millis(500))).expect("a time-out is allowed");
+    let done = Arc::new(AtomicBool::new(false));
+    let is_done = done.clone();
+    let forwarding = thread::spawn(move || sites::attack(&relay, &is_done));
+    let [west, east] = sites.up_both(&files);
+    let receiver = sites.in_user(1, || UdpSocket::bind((USERS[1], 7_000)).expect("the address is there"));
+    receiver.set_read_timeout(Some(Duration::from_secs(2))).expect("a time-out is allowed");
+    let sender = sites.in_user(0, || UdpSocket::bind((USERS[0], 0)).expect("the address is there"));
+    for number in 0..200_u32 {
+        sender.send_to(&number.to_be_bytes(), (USERS[1], 7_000)).expect("it is sent");
+        thread::sleep(Duration::from_millis(2));
+    }
+    let mut came = Vec::new();
+    let mut buffer = [0; 64];
+    while let Ok(len) = receiver.recv(&mut buffer) {
+        came.push(u32::from_be_bytes(buffer[..len].try_into().expect("as it was sent")));
+    }
+    assert_eq!(came, (0..200).collect::<Vec<_>>(), "each once");
+    sites.transfer(0, 1_000_000);
+    wait_for("all is counted", || [&west, &east].iter().all(|daemon| daemon.peer()["refused"].as_u64() > Some(100)));
+    assert!([&west, &east].iter().all(|daemon| daemon.peer()["circuits"] == 1), "none was torn down");
+    done.store(true, Ordering::Relaxed);
+    forwarding.join().expect("the attack ends");
+}
+
+#[test]
+fn a_peer_sends_only_from_its_own_networks() {
+    if !sites::are_possible() {
+        return;
+    }
+    let (sites, files) = sealed("sfrom", "");
+    let [_west, east] = sites.up_both(&files);
+    ip(&format!("-n {} addr add 10.99.0.1/32 dev u0", sites.user_name(0)));
+    let receiver = sites.in_user(1, || UdpSocket::bind((USERS[1], 7_000)).expect("the address is there"));
+    receiver.set_read_timeout(Some(Duration::from_secs(1))).expect("a time-out is allowed");
+    let sender = sites.in_user(0, || UdpSocket::bind(("10.99.0.1", 0)).expect("the address is there"));
+    sender.send_to(b"not from there", (USERS[1], 7_000)).expect("it is sent");
+    wait_for("it is counted", || east.status()["foreign"].as_u64() >= Some(1));
+    assert!(receiver.recv(&mut [0; 64]).is_err());
+}
+
+#[test]
+fn a_guarantee_in_sealed_carriage_is_what_the_receiver_grants() {
+    if !sites::are_possible() {
+        return;
+    }
+    let sites = Sites::new("sgrant", true);
+    sites.unroute();
+    let peer = "gmb = \"5Mbit/s\"\ngmb_max = \"2Mbit/s\"\ncontrols = 8\ncontrols_max = 3\n";
+    let files = sites.write_both(&format!("{SEALED}link = \"10Mbit/s\""), peer);
+    let [west, east] = sites.up_both(&files);
+    for daemon in [&west, &east] {
+        let to = &daemon.peer()["to"];
+        assert_eq!((&to["guaranteed_bps"], &to["controls"]), (&2_000_000.into(), &3.into()));
+    }
+    wait_for("something leaves by the guarantee", || {
+        sites.transfer(0, 5_000_000);
+        west.peer()["to"]["guaranteed_bytes"].as_u64() > Some(0)
+    });
+    assert_eq!(east.peer()["ungranted"], 0, "and the receiver takes it");
+}
+
+#[test]
+fn what_is_in_the_way_is_named_and_nothing_is_half_set() {
+    if !sites::are_possible() {
+        return;
+    }
+    let sites = Sites::new("sway", true);
+    let files = sites.write_both(SEALED, "");
+    let before = sites.routes(0);
+    let fails = |expected: &str| {
+        let output =
+            sites.in_site(0, || headend().args(["trunk", "up"]).arg(&files[0]).output().expect("the binary runs"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(expected), "{said}");
+    };
+    // The test's own route to the far users.
+    fails("there is another already; remove it (`ip route`), for the trunk makes its own");
+    assert_eq!(sites.routes(0), before);
+    sites.unroute();
+    ip(&format!("-n {} link add hd-west type veth peer name other", sites.site_name(0)));
+    fails("there is a device of this name already: say another `device`");
+    ip(&format!("-n {} link del hd-west", sites.site_name(0)));
+    let west = sites.up(0, &files[0]);
+    let text = fs::read_to_string(&files[0]).expect("it was written");
+    fs::write(&files[0], text.replace("7700\"\nstatus", "7703\"\ndevice = \"hd-two\"\nstatus")).expect("a file");
+    fails("a trunk called west runs already in this network namespace");
+    assert!(!sites.routes(0).contains("hd-two"));
+    west.end();
+}
+
+#[test]
+fn what_sealed_carriage_would_set_is_listed() {
+    if !sites::are_possible() {
+        return;
+    }
+    let (sites, files) = sealed("scheck", "");
+    let before = sites.routes(0);
+    let output =
+        sites.in_site(0, || headend().args(["trunk", "check"]).arg(&files[0]).output().expect("the binary runs"));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for line in [
+        "carriage: sealed, for the file says so",
+        "ip tuntap add hd-west mode tun; ip link set hd-west up mtu 1426",
+        "ip route add 10.77.2.0/24 dev hd-west proto 104",
+        "ip route add unreachable 10.77.2.0/24 metric",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+    assert_eq!(sites.routes(0), before);
+}

@@ -1,0 +1,138 @@
+//! The carriage of a trunk: what brings users' packets here and lets them go.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use headend_engine::time::{Time, earlier};
+
+use super::classify::Numbers;
+use super::config::{Carriage, Config};
+use super::native::{self, Native};
+use super::outbox::Outbox;
+use super::peer::Peer;
+use super::runs::Place;
+use super::sealed::{self, Sealed, Strays};
+use crate::error::Error;
+use crate::iptables::FAMILIES;
+use crate::nfqueue::Queue;
+
+/// What carries users' packets.
+#[derive(Debug)]
+pub(super) enum Carrier {
+    Native(Native),
+    Sealed(Box<Sealed>),
+}
+
+impl Carriage {
+    /// The carriage that this machine has, and why it is that: native where the kernel holds packets for programs, for it costs
+    /// least; sealed otherwise.
+    pub fn of_machine() -> (Carriage, String) {
+        if !FAMILIES[0].is_here() {
+            return (Carriage::Sealed, "there is no iptables on this machine".to_owned());
+        }
+        // What every namespace of a kernel with NFQUEUE has, once that is loaded; opening a queue loads it.
+        let has_queues = || Path::new("/proc/net/netfilter/nfnetlink_queue").exists();
+        if has_queues() || Queue::open(u16::MAX, 0, true).is_ok() || has_queues() {
+            return (Carriage::Native, "the kernel has NFQUEUE".to_owned());
+        }
+        (Carriage::Sealed, "the kernel has no NFQUEUE, or this process may not use it".to_owned())
+    }
+}
+
+/// What a trunk sets in the kernel, for people to read.
+pub fn settings(config: &Config) -> Vec<String> {
+    match config.carriage {
+        Carriage::Native => native::rules(config).shown(),
+        Carriage::Sealed => {
+            let name = &config.device.name;
+            let mut lines =
+                vec![format!("ip tuntap add {name} mode tun; ip link set {name} up mtu {}", sealed::mtu(config))];
+            let address = |address| format!("ip address add {address} dev {name}");
+            lines.extend(config.device.addresses.iter().map(address));
+            lines.extend(sealed::routes(config).shown(name));
+            lines
+        }
+    }
+}
+
+impl Carrier {
+    /// Opens what brings packets, without what leads them there.
+    pub(super) fn open(config: &Config) -> Result<Carrier, Error> {
+        Ok(match config.carriage {
+            Carriage::Native => Carrier::Native(Native::open(config)?),
+            Carriage::Sealed => Carrier::Sealed(Box::new(Sealed::open(config)?)),
+        })
+    }
+
+    /// Sets what leads packets here. Returns lines for the operator. The last that can fail of a start: nothing is half set.
+    pub(super) fn begin(&mut self) -> Result<Vec<String>, Error> {
+        match self {
+            Carrier::Native(native) => native.begin(),
+            Carrier::Sealed(sealed) => sealed.begin(),
+        }
+    }
+
+    /// Takes away what was set.
+    pub(super) fn end(&mut self, peers: &mut [Peer], config: &Config, numbers: &Numbers) -> Result<(), Error> {
+        match self {
+            Carrier::Native(native) => native.end(peers, config, numbers),
+            Carrier::Sealed(sealed) => sealed.end(),
+        }
+    }
+
+    /// The descriptors that can be read when packets have come.
+    pub(super) fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        match self {
+            Carrier::Native(native) => native.fds().collect(),
+            Carrier::Sealed(sealed) => vec![sealed.as_fd()],
+        }
+    }
+
+    /// Puts packets that have come from users into the peers' classes.
+    pub(super) fn take_in(&mut self, peers: &mut [Peer], config: &Config, numbers: &Numbers) -> Result<(), Error> {
+        match self {
+            Carrier::Native(native) => native.take_in(peers, config, numbers),
+            Carrier::Sealed(sealed) => sealed.take_in(peers, config, numbers),
+        }
+    }
+
+    /// Lets packets for all peers leave, as far as they may now. Nothing more may before the time that it returns.
+    pub(super) fn release(
+        &mut self,
+        peers: &mut [Peer],
+        now: Time,
+        outbox: &mut Outbox,
+    ) -> Result<Option<Time>, Error> {
+        let mut wake = None;
+        for (number, peer) in peers.iter_mut().enumerate() {
+            let may = match self {
+                Carrier::Native(native) => native.release((number, peer), now, outbox)?,
+                Carrier::Sealed(sealed) => sealed.release(peer, now, outbox),
+            };
+            wake = earlier(wake, may);
+        }
+        Ok(wake)
+    }
+
+    /// Takes a user's packet that came from a peer, and is at `place` of the buffers; `ecn` is of its outer header.
+    pub(super) fn arrive(&mut self, peer: &Peer, packet: &mut [u8], place: Place, is_open: bool, ecn: u8) {
+        if let Carrier::Sealed(sealed) = self {
+            sealed.arrive(peer, packet, place, is_open, ecn);
+        }
+    }
+
+    /// Passes on what arrived, in the buffers where it is.
+    pub(super) fn deliver(&mut self, buffers: &[Vec<u8>]) {
+        if let Carrier::Sealed(sealed) = self {
+            sealed.deliver(buffers);
+        }
+    }
+
+    /// Verdicts about packets that were not there, and packets that went nowhere.
+    pub(super) fn errors(&self) -> (u64, Strays) {
+        match self {
+            Carrier::Native(native) => (native.errors(), Strays::default()),
+            Carrier::Sealed(sealed) => (0, sealed.strays),
+        }
+    }
+}
