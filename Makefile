@@ -81,6 +81,10 @@ bench-quic: conform-packages build-packages $(VENV)/.run $(TARGET)/release/heade
 	@$(VENV)/bin/pip install --quiet aioquic
 	@$(VENV)/bin/python bench/quic.py --binary $(TARGET)/release/headend --out $(OUT)/bench-quic.json $(if $(PAGE),--page $(PAGE))
 
+.PHONY: bench-trunk
+bench-trunk: bench-packages $(TARGET)/release/headend ## as root: a trunk's throughput, CPU and latency, beside plain forwarding and wireguard-go; ONLY="stream latency" for parts
+	@python3 bench/trunk.py --binary $(TARGET)/release/headend $(foreach part,$(ONLY),--only $(part)) $(if $(PAGE),--page $(PAGE))
+
 .PHONY: bench-copying
 bench-copying: build-packages $(TARGET)/release/headend ## as root: splice beside reads and writes of several sizes, from socket to socket
 	@cargo build --quiet --release --locked -p headend-host --example copying
