@@ -224,7 +224,7 @@ pub(crate) fn prepare(request: &ScenarioRequest, points: &[Point]) -> Result<(),
     limits::check(points)?;
     let file = request.file.display();
     check_privilege(&format!("run it as root, or simulate: headend sim {file}"))?;
-    privilege::raise_open_files();
+    privilege::raise_open_files(0);
     run::clean()?;
     for line in unmapped(points) {
         eprintln!("{line}");

@@ -11,6 +11,7 @@ macro_rules! eprintln {
 mod admin;
 mod file;
 mod lines;
+mod password;
 mod rules;
 
 use std::net::SocketAddr;
@@ -89,9 +90,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NETWORK", requires = "listen", conflicts_with = "config")]
     clients: Vec<String>,
 
-    /// Destinations to allow although they are loopback, link-local or this machine's, such as 127.0.0.1:8080
+    /// Destinations to allow although they are private, loopback, link-local or this machine's, such as 127.0.0.1:8080
     #[arg(long, value_name = "RULE", requires = "listen", conflicts_with = "config")]
     allow: Vec<String>,
+
+    /// Destinations to refuse, such as 203.0.113.0/24 or *:22
+    #[arg(long, value_name = "RULE", requires = "listen", conflicts_with = "config")]
+    deny: Vec<String>,
 
     /// Print a line for each connection when it has ended
     #[arg(long, requires = "listen", conflicts_with = "config")]
@@ -101,6 +106,7 @@ pub(crate) struct Arguments {
 #[derive(clap::Subcommand, Debug)]
 enum Subcommand {
     Rules(rules::Arguments),
+    Password(password::Arguments),
 }
 
 /// The ways in, as files and the command line have them.
@@ -127,8 +133,10 @@ const REFUSAL_AGE_MAX: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if let Some(Subcommand::Rules(rules)) = &arguments.command {
-        return rules::run(rules);
+    match &arguments.command {
+        Some(Subcommand::Rules(rules)) => return rules::run(rules),
+        Some(Subcommand::Password(password)) => return password::run(password),
+        None => {}
     }
     let config = read(arguments)?;
     config.check().map_err(|wrong| Failure::Wrong(located(arguments.config.as_deref(), &wrong)))?;
@@ -182,6 +190,8 @@ async fn serve(
     let mut reload = receive(SignalKind::hangup())?;
     let mut terminate = receive(SignalKind::terminate())?;
     let mut interrupt = receive(SignalKind::interrupt())?;
+    // What rotates logs sends them to everybody, and unheard they end a process.
+    let mut reopen = [receive(SignalKind::user_defined1())?, receive(SignalKind::user_defined2())?];
     // Only now: whoever reads that it listens may send a signal at once, and one that nobody waits for would end it.
     report(&proxy);
     if let Some(file) = file
@@ -211,6 +221,7 @@ async fn serve(
                 }
                 None => eprintln!("SIGHUP: there is no file to read again"),
             },
+            () = any(&mut reopen) => eprintln!("SIGUSR1 and SIGUSR2 change nothing: there is no file of logs to open again"),
             _ = clock.tick() => {
                 disk.look();
                 if proxy.responds() {
@@ -318,6 +329,13 @@ fn has_handed_over(proxy: &Proxy, successor: std::io::Result<UnixStream>) -> boo
     false
 }
 
+async fn any([one, other]: &mut [Signal; 2]) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
 fn receive(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|error| Failure::Failed(format!("signals cannot be received: {error}")))
 }
@@ -412,8 +430,11 @@ fn read(arguments: &Arguments) -> Result<Config, Failure> {
     };
     listener.clients = Networks::new(arguments.clients.iter().map(network).collect::<Result<_, _>>()?);
     let mut config = Config::new(vec![listener]);
-    let rule = |text: &String| Rule::read(text).map_err(|expected| wrong("allow", text, expected));
-    config.destinations.allow = arguments.allow.iter().map(rule).collect::<Result<_, _>>()?;
+    let rules = |option: &str, texts: &[String]| -> Result<Vec<Rule>, Failure> {
+        texts.iter().map(|text| Rule::read(text).map_err(|expected| wrong(option, text, expected))).collect()
+    };
+    config.destinations.allow = rules("allow", &arguments.allow)?;
+    config.destinations.deny = rules("deny", &arguments.deny)?;
     config.log.connections = arguments.log;
     Ok(config)
 }

@@ -116,7 +116,9 @@ fn metrics_are_prometheus_text_unless_openmetrics_is_asked_for() {
     );
     assert!(!plain.contains("# EOF") && !plain.contains("# UNIT"), "{plain}");
     let mut stream = connected(address);
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: application/openmetrics-text\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text\r\n\r\n")
+        .unwrap();
     let answer = String::from_utf8(rest_of(&mut stream)).unwrap();
     assert!(answer.contains("content-type: application/openmetrics-text; version=1.0.0"), "{answer}");
     assert!(answer.ends_with("# EOF\n") && answer.contains("# UNIT "), "{answer}");
@@ -134,7 +136,9 @@ fn those_who_ask_wrongly_or_under_another_name_learn_nothing_but_why() {
         ("GET", "/status", "proxy.example.net", "200"),
         ("GET", "/status", "evil.example", "403"),
         ("GET", "/", "evil.example", "403"),
-        ("GET", "/healthz", "any.example", "200"),
+        ("GET", "/healthz", "evil.example", "403"),
+        ("GET", "/metrics", "evil.example", "403"),
+        ("GET", "/metrics", "proxy.example.net", "200"),
         ("POST", "/status", "127.0.0.1", "405"),
         ("GET", "/none", "127.0.0.1", "404"),
         ("GET", "/status?connections=-1", "127.0.0.1", "400"),

@@ -36,7 +36,7 @@ fn settles_at(pid: u32, expected: usize) {
 
 #[test]
 fn a_reload_changes_no_byte_of_a_thousand_flows_and_leaks_nothing() {
-    headend_host::privilege::raise_open_files();
+    headend_host::privilege::raise_open_files(0);
     let mut proxy = Proxy::start("[limits]\nconnections_per_client = 4000\n");
     let pid = proxy.process_id();
     let before = descriptors(pid);
@@ -301,7 +301,7 @@ fn resident(pid: u32) -> u64 {
 
 #[test]
 fn descriptors_and_memory_return_after_each_kind_of_end() {
-    headend_host::privilege::raise_open_files();
+    headend_host::privilege::raise_open_files(0);
     let tables = format!(
         "{ADMIN}[limits]\nconnections_per_client = 4000\nmemory_per_connection = \"{KEPT_BYTES}B\"\n\
          [local]\nsend_buffer = \"16KB\"\n[remote]\nreceive_buffer = \"16KB\"\n"

@@ -60,7 +60,8 @@ impl Place {
         let command = ["ip", "netns", "exec", self.near.name()];
         let clients = "0.0.0.0:0\"\nclients = [\"10.84.0.0/16\", \"127.0.0.0/8\"]\nway";
         Proxy::start_from(&command, "log = \"connections\"", tables, |text| {
-            text.replace("127.0.0.1:0\"\nway", clients).replace("\"127.0.0.0/8\", \"::1\"]", "\"127.0.0.0/8\"]")
+            text.replace("127.0.0.1:0\"\nway", clients)
+                .replace("\"127.0.0.0/8\", \"::1\"]", "\"127.0.0.0/8\", \"10.84.0.0/15\"]")
         })
     }
 

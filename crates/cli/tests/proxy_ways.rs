@@ -12,6 +12,7 @@ use std::fs::{self, Permissions};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -155,7 +156,13 @@ fn buffers_that_may_take_too_much_memory_are_warned_of_at_the_start() {
 fn with_users_nobody_is_served_who_does_not_say_who_it_is() {
     let place = TempDir::new().unwrap();
     let path = place.path().join("users");
-    fs::write(&path, "ann:secret\n").unwrap();
+    let mut hashing = Command::new(env!("CARGO_BIN_EXE_headend"));
+    let mut hashing =
+        hashing.args(["proxy", "password", "ann"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    hashing.stdin.take().unwrap().write_all(b"secret\n").unwrap();
+    let line = hashing.wait_with_output().unwrap().stdout;
+    assert!(line.starts_with(b"ann:$argon2id$") && !line.windows(6).any(|part| part == b"secret"));
+    fs::write(&path, line).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     let users = format!("users = {path:?}\n");
     let mut proxy = Proxy::start_edited(|text| {

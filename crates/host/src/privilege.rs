@@ -9,11 +9,22 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::error::{During, Error};
 
-/// Allows this process, and those that it starts, as many open files as it may allow itself.
-pub fn raise_open_files() {
+/// Allows this process, and those that it starts, as many open files as it may allow itself, and `needed` if it is a
+/// superuser's. Returns how many that is.
+pub fn raise_open_files(needed: u64) -> u64 {
     let limits = rustix::process::getrlimit(Resource::Nofile);
-    // What is refused stays as it is: who needs more hears of it where one cannot be opened.
-    let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits });
+    let maximum = limits.maximum.map(|maximum| maximum.max(needed));
+    // What is refused stays as it is.
+    let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+        .or_else(|_| rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits }));
+    rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// True if this machine has a user of that name.
+pub fn has_user(name: &str) -> bool {
+    let Ok(name) = CString::new(name) else { return false };
+    // SAFETY: the name ends with a zero; of what is returned only whether it is there is looked at.
+    unsafe { !libc::getpwnam(name.as_ptr()).is_null() }
 }
 
 /// Becomes `user` and nobody's superuser again, if this process is root's; otherwise it stays who it is. Threads must not

@@ -203,13 +203,11 @@ impl Desk {
     fn answer(&self, peer: IpAddr, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         let facts = self.facts.borrow().clone();
         let path = request.uri().path();
-        // The answer that a load balancer acts on, and what tells of nobody, have whatever name they are asked under.
-        let is_public = matches!(path, "/healthz" | "/metrics");
         let Some(admin) = &facts.config.admin else { return say(StatusCode::NOT_FOUND, "nobody may look\n") };
         if !admin.admits(peer) {
             return say(StatusCode::FORBIDDEN, "this address is not among admin.clients\n");
         }
-        if !is_public && !is_own_name(request.headers().get(header::HOST), &admin.names) {
+        if !is_own_name(request.headers().get(header::HOST), &admin.names) {
             // A page from elsewhere whose name leads here (DNS rebinding) would read it with the operator's browser.
             return say(StatusCode::FORBIDDEN, "ask under an address, as localhost, or list the name in admin.names\n");
         }

@@ -166,7 +166,7 @@ fn canonical(network: IpNet) -> IpNet {
 }
 
 /// The reason why no client has business with an address (IANA's special-purpose registries, RFC 6890), if there is
-/// one. Private networks have none: an operator's own servers are there.
+/// one. Private networks are among them: what an operator has there is for the operator, unless it says otherwise.
 pub fn special(address: IpAddr) -> Option<&'static str> {
     const METADATA: &[IpAddr] = &[
         IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
@@ -188,6 +188,8 @@ pub fn special(address: IpAddr) -> Option<&'static str> {
                 _ if v4.is_loopback() => Some("a loopback address"),
                 _ if v4.is_link_local() => Some("a link-local address"),
                 _ if v4.is_multicast() => Some("a multicast address"),
+                _ if v4.is_private() => Some("a private address"),
+                _ if within([100, 64, 0, 0], 10) => Some("an address of a carrier's own network"),
                 _ if within([0, 0, 0, 0], 8) => Some("an unspecified address"),
                 _ if within([240, 0, 0, 0], 4) => Some("a reserved or broadcast address"),
                 _ => None,
@@ -199,6 +201,7 @@ pub fn special(address: IpAddr) -> Option<&'static str> {
                 _ if v6.is_loopback() => Some("a loopback address"),
                 _ if v6.is_unspecified() => Some("an unspecified address"),
                 _ if v6.is_multicast() => Some("a multicast address"),
+                _ if v6.is_unique_local() => Some("a private address"),
                 // fe80::/10 and the site-local fec0::/10 before it.
                 _ if within([0xfe80, 0, 0, 0, 0, 0, 0, 0], 9) => Some("a link-local address"),
                 // RFC 8215: a network's own gateways, which lead to its private addresses as well.
@@ -226,11 +229,17 @@ fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::new(octets[at], octets[at + 1], octets[at + 2], octets[at + 3]))
 }
 
-/// The address by which limits count a client: its own, or the first of its /64, of which a subscriber has every
-/// address (RFC 4291 s2.5.4, RFC 6177).
-pub(crate) fn subscriber(address: IpAddr) -> IpAddr {
+/// The bits of a subscriber's IPv6 network, unless the file says otherwise.
+pub(crate) const SUBSCRIBER_BITS: u32 = 56;
+
+/// The address by which limits count a client: its own, or the first of its IPv6 network of `prefix` bits, of which a
+/// subscriber has every address (RFC 6177).
+pub(crate) fn subscriber(address: IpAddr, prefix: u32) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128_u32.saturating_sub(prefix)).unwrap_or(0);
+            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask))
+        }
         address => address,
     }
 }
@@ -277,16 +286,36 @@ mod tests {
             "203.0.113.9:80",
             "[::ffff:203.0.113.9]:80",
             "192.0.2.1:25",
+            "10.0.0.1:22",
+            "172.16.0.1:80",
+            "172.31.255.255:80",
+            "192.168.1.1:80",
+            "100.64.0.1:80",
+            "100.127.255.255:80",
+            "[fc00::1]:80",
+            "[fd12:3456::1]:80",
+            "[::ffff:192.168.1.1]:80",
+            "[64:ff9b::10.0.0.1]:80",
         ] {
             assert!(check(&none, address).is_err(), "{address}");
         }
-        for address in ["192.0.2.1:80", "10.0.0.1:22", "[2001:db8::1]:443", "[64:ff9b::808:808]:80", "203.0.113.8:80"] {
+        for address in [
+            "192.0.2.1:80",
+            "172.32.0.1:80",
+            "100.128.0.1:80",
+            "[2001:db8::1]:443",
+            "[64:ff9b::808:808]:80",
+            "203.0.113.8:80",
+        ] {
             assert_eq!(check(&none, address), Ok(()), "{address}");
         }
-        let some = Destinations { allow: rules(&["127.0.0.1:8080", "::1", "*:25"]), ..Destinations::default() };
+        let some =
+            Destinations { allow: rules(&["127.0.0.1:8080", "::1", "*:25", "10.1.0.0/16"]), ..Destinations::default() };
         assert_eq!(check(&some, "127.0.0.1:8080"), Ok(()));
         assert_eq!(check(&some, "[::ffff:127.0.0.1]:8080"), Ok(()));
         assert_eq!(check(&some, "[::1]:1"), Ok(()));
+        assert_eq!(check(&some, "10.1.2.3:22"), Ok(()));
+        assert!(check(&some, "10.2.2.3:22").is_err());
         assert_eq!(check(&some, "192.0.2.1:25"), Ok(()));
         assert!(check(&some, "127.0.0.1:8081").is_err());
     }
@@ -338,11 +367,15 @@ mod tests {
     }
 
     #[test]
-    fn a_subscriber_is_one_ipv4_address_or_a_64_of_ipv6() {
-        let of = |address: &str| subscriber(address.parse().expect("an address")).to_string();
+    fn a_subscriber_is_one_ipv4_address_or_a_56_of_ipv6() {
+        let with = |address: &str, prefix| subscriber(address.parse().expect("an address"), prefix).to_string();
+        let of = |address: &str| with(address, 56);
         assert_eq!(of("192.0.2.7"), "192.0.2.7");
         assert_eq!(of("::ffff:192.0.2.7"), "192.0.2.7");
         assert_eq!(of("2001:db8:1:2::7"), of("2001:db8:1:2:ffff:ffff:ffff:ffff"));
-        assert_ne!(of("2001:db8:1:2::7"), of("2001:db8:1:3::7"));
+        assert_eq!(of("2001:db8:1:2::7"), of("2001:db8:1:3::7"));
+        assert_ne!(of("2001:db8:1:2::7"), of("2001:db8:1:102::7"));
+        assert_ne!(with("2001:db8:1:2::7", 64), with("2001:db8:1:3::7", 64));
+        assert_eq!(with("2001:db8::7", 128), "2001:db8::7");
     }
 }

@@ -7,11 +7,11 @@ use std::ops::Bound;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use headend_engine::relay::Side;
+use tokio::sync::Notify;
 
-use super::access::subscriber;
 use crate::socket::{self, Info};
 
 /// All counts since the start.
@@ -31,6 +31,12 @@ pub struct Books {
     pub requests: AtomicU64,
     /// Of those, the ones that went over a connection to the server which had served another before.
     pub reused: AtomicU64,
+    /// Connections that were refused because their client had as many as it may.
+    pub over_share: AtomicU64,
+    /// Connections that were refused because no place was free.
+    pub over_limit: AtomicU64,
+    /// Connections that were ended for others, because nothing had moved on them for longest.
+    pub evicted: AtomicU64,
     /// Joined connections that ended by a reset, a time-out or an abort.
     pub failed: AtomicU64,
     /// Bytes of payload read, by the side that they came from.
@@ -92,6 +98,10 @@ pub struct FlowPage {
     pub behind: OnceLock<SocketAddr>,
     /// What the client asked for: once, or with a request for each URL again.
     lap: Mutex<Lap>,
+    /// Milliseconds since it was accepted at which a byte was read last.
+    moved: AtomicU64,
+    /// It is to end, so that another may have its place.
+    pub(crate) evicted: Notify,
     /// Bytes of payload read, by the side that they came from. Of an HTTP client that asks for whole URLs they are all, of a
     /// tunnel's those in it.
     pub read: [AtomicU64; 2],
@@ -151,6 +161,9 @@ impl Books {
             joined: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             reused: AtomicU64::new(0),
+            over_share: AtomicU64::new(0),
+            over_limit: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             read: Default::default(),
             written: Default::default(),
@@ -204,8 +217,25 @@ impl Books {
 
     /// Counts bytes of payload that came from `side`.
     pub(crate) fn has_read(&self, flow: &FlowPage, side: Side, bytes: u64) {
+        flow.moved.store(flow.began.elapsed().as_millis() as u64, Ordering::Relaxed);
         flow.read[side as usize].fetch_add(bytes, Ordering::Relaxed);
         self.read[side as usize].fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Ends the connection on which nothing has moved for longest, if that is `idle_min` or more; false if there is none.
+    pub(crate) fn evict(&self, idle_min: Duration) -> bool {
+        let flows = lock(&self.flows);
+        let Some((idle, flow)) = flows.values().map(|flow| (flow.idle(), flow)).max_by_key(|(idle, _)| *idle) else {
+            return false;
+        };
+        if idle < idle_min {
+            return false;
+        }
+        // Not chosen again before it has gone.
+        flow.moved.store(flow.began.elapsed().as_millis() as u64, Ordering::Relaxed);
+        flow.evicted.notify_one();
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+        true
     }
 
     /// The number of open connections.
@@ -224,6 +254,8 @@ impl Books {
             client,
             behind: OnceLock::new(),
             lap: Mutex::new(Lap { since, began, user: None, destination: None, server: None, before: [0; 2] }),
+            moved: AtomicU64::new(0),
+            evicted: Notify::new(),
             read: Default::default(),
             written: Default::default(),
             held: Default::default(),
@@ -236,9 +268,9 @@ impl Books {
 }
 
 impl Page {
-    /// Counts it as one of `client`'s; false if that has `per_client` already.
+    /// Counts it as one of `client`'s, as `subscriber` tells clients apart; false if that has `per_client`
+    /// already.
     pub(crate) fn count_for(&self, client: IpAddr, per_client: usize) -> bool {
-        let client = subscriber(client);
         let mut clients = lock(&self.books.clients);
         let count = clients.entry(client).or_default();
         let is_one_more = *count < per_client && self.counted.set(client).is_ok();
@@ -262,6 +294,11 @@ impl Drop for Page {
 }
 
 impl FlowPage {
+    /// The time for which nothing was read on it.
+    pub fn idle(&self) -> Duration {
+        self.began.elapsed().saturating_sub(Duration::from_millis(self.moved.load(Ordering::Relaxed)))
+    }
+
     /// The part of it that is under way, or was the last.
     pub fn lap(&self) -> Lap {
         lock(&self.lap).clone()

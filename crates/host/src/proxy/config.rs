@@ -119,9 +119,17 @@ fields! {
     pub struct Limits {
         // Twice as many descriptors, and some, fit into the 20,000 that systems commonly grant.
         connections: usize = 8_192, "8192",
-            "open connections, 10,000,000 at most; further ones wait to be accepted. Each takes two descriptors";
-        connections_per_client: usize = 1_024, "1024",
-            "open connections of one IPv4 address, or of one /64 of IPv6; further ones are refused";
+            "open connections, 10,000,000 at most. Each takes two descriptors: with fewer than that takes the proxy does not \
+             start. Beyond it the one on which nothing has moved for longest is ended, if that is 10 s or more; others wait \
+             for 5 s, and are refused then";
+        connections_per_client: Option<usize> = None, "1024; of a `forward` way in, all",
+            "open connections of one client; further ones are refused. Unless this is given, a client has a quarter of the \
+             places that are free at most, or 8";
+        client_prefix: u32 = 56, "56",
+            "the bits of an IPv6 address that tell clients apart: a /56 is what a subscriber commonly has (RFC 6177). Of \
+             IPv4 each address is a client";
+        half_closed: Duration = Duration::from_secs(60), "`\"60s\"`",
+            "the time without a byte once one direction is closed; both sides are then reset";
         memory_per_connection: Bytes = Bytes::new(256_000), "`\"256KB\"`",
             "the memory in which one direction of a connection waits; at least 4096 bytes";
         memory: Bytes = Bytes::new(256_000_000), "`\"256MB\"`",
@@ -211,6 +219,19 @@ impl Listener {
     }
 }
 
+impl Limits {
+    /// The connections that one client may have, of a way in, while so many are open. A quarter of what is free: few clients
+    /// cannot take all, and many have less each (Choudhury and Hahne, "Dynamic queue length thresholds", 1998).
+    pub(crate) fn share(&self, way: &Way, open: usize) -> usize {
+        match (self.connections_per_client, way) {
+            (Some(given), _) => given,
+            // Behind a balancer all are one client's.
+            (None, Way::Forward(_)) => self.connections,
+            (None, _) => (self.connections.saturating_sub(open) / 4).clamp(SHARE_MIN, SHARE_MAX),
+        }
+    }
+}
+
 impl Admin {
     /// True if `address` may look.
     pub fn admits(&self, address: IpAddr) -> bool {
@@ -235,15 +256,23 @@ impl Way {
     }
 }
 
+/// The user that a proxy becomes unless it is told another; where there is none of that name, [`FALLBACK_USER`].
+pub(crate) const OWN_USER: &str = "headend";
+/// What every machine has, and shares with other daemons.
+pub(crate) const FALLBACK_USER: &str = "nobody";
+/// The connections that a client may have however many others there are, while any is free: those of a browser to a server.
+const SHARE_MIN: usize = 8;
+/// The connections that a client may have however few others there are.
+const SHARE_MAX: usize = 1_024;
 /// The most connections that can be counted.
-const CONNECTIONS_MAX: usize = 10_000_000;
+pub(crate) const CONNECTIONS_MAX: usize = 10_000_000;
 
 impl Config {
     /// A proxy with `listeners`, and everything else as it is when nothing is said.
     pub fn new(listeners: Vec<Listener>) -> Config {
         Config {
             workers: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
-            user: Some("nobody".to_owned()),
+            user: Some(OWN_USER.to_owned()),
             listeners,
             local: SideOptions::default(),
             remote: SideOptions::default(),
@@ -324,7 +353,10 @@ impl Config {
         if !(Bytes::new(512)..=Bytes::new(1 << 20)).contains(&limits.header) {
             return wrong("limits.header", "expected from 512B to 1MiB");
         }
-        if limits.connections == 0 || limits.connections_per_client == 0 {
+        if limits.client_prefix == 0 || limits.client_prefix > 128 {
+            return wrong("limits.client_prefix", "expected from 1 to 128");
+        }
+        if limits.connections == 0 || limits.connections_per_client == Some(0) {
             return wrong("limits.connections", "expected at least 1");
         }
         if limits.connections > CONNECTIONS_MAX {
@@ -364,6 +396,22 @@ mod tests {
         assert_eq!(config.check().unwrap_err().field, "admin.clients");
         config.admin = Some(admin("127.0.0.1:3128"));
         assert_eq!(config.check().unwrap_err().field, "admin.listen");
+    }
+
+    #[test]
+    fn a_few_clients_cannot_take_all_places() {
+        let limits = Limits::default();
+        let mut open = 0;
+        for _client in 0..8 {
+            let mut own = 0;
+            while own < limits.share(&Way::Http, open) {
+                (own, open) = (own + 1, open + 1);
+            }
+        }
+        assert!(open < limits.connections * 7 / 8, "{open} are taken by eight clients");
+        assert_eq!(limits.share(&Way::Http, limits.connections), SHARE_MIN);
+        let forward = Way::Forward(Destination::read(b"192.0.2.1:80").unwrap());
+        assert_eq!(limits.share(&forward, 8_000), limits.connections, "a balancer is one client");
     }
 
     #[test]

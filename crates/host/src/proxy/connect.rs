@@ -148,7 +148,10 @@ impl Dialer<'_> {
             Host::Name(name) => {
                 let no = |why: String| Failure::new(Kind::NoAddress, format!("{name} has no address: {why}"));
                 let found =
-                    self.lookups.find(self.client, name, to.port).await.map_err(|error| no(error.to_string()))?;
+                    self.lookups.find(self.client, name, to.port).await.map_err(|error| match error.kind() {
+                        io::ErrorKind::TimedOut => Failure::new(Kind::TimedOut, format!("{name}: {error}")),
+                        _ => no(error.to_string()),
+                    })?;
                 let mut addresses: Vec<SocketAddr> = Vec::new();
                 for address in found {
                     let address = SocketAddr::new(address.ip().to_canonical(), to.port);
@@ -288,7 +291,7 @@ mod tests {
         assert!(waiting.len() < 100, "it is full");
         let listening = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listening.local_addr().unwrap();
-        let (side, lookups) = (SideOptions::default(), Lookups::new());
+        let (side, lookups) = (SideOptions::default(), Lookups::start().unwrap());
         let route = Dialer {
             side: &side,
             source: None,

@@ -134,6 +134,10 @@ impl Visit {
                         is_draining = true;
                         serving.as_mut().graceful_shutdown();
                     }
+                    () = self.flow.evicted.notified() => match self.meter.phase() {
+                        Phase::Idle(_) => break Err(Why::Waited),
+                        Phase::Busy | Phase::Head(_) => break Err(Why::Stalled),
+                    },
                     () = self.meter.changed.notified() => {}
                     () = sleep_until(self.deadline()) => match self.meter.phase() {
                         _ if Instant::now() < self.deadline() => {}
@@ -206,7 +210,10 @@ impl Visit {
         let mut wire = Wire::new([stream, remote], hold_max, store, &self.flow, &self.shared.books);
         wire.preload(Side::Local, &server_first);
         wire.preload(Side::Remote, &client.read_buf);
-        let end = wire.run(limits.idle).await;
+        let end = tokio::select! {
+            end = wire.run(limits.idle, limits.half_closed) => end,
+            () = self.flow.evicted.notified() => WireEnd::Idle,
+        };
         let is_over = matches!(end, WireEnd::Closed);
         if is_over {
             listen::let_it_end(remote);

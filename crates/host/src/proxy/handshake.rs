@@ -130,7 +130,7 @@ impl Client<'_> {
             // Whoever serves this one, and those that follow it, reads it once more from its begin.
             Wants::Fetch(_) => return Ok(Understood::Fetches(self.bytes)),
         };
-        if let Err(refusal) = admit(self.listener, self.flow, request.credentials.as_ref()) {
+        if let Err(refusal) = admit(self.listener, self.flow, request.credentials.as_ref()).await {
             return refuse(refusal);
         }
         let first = self.bytes.split_off(request.consumed);
@@ -153,7 +153,7 @@ impl Client<'_> {
                 }
                 Step::Authenticate { consumed, credentials } => {
                     self.bytes.drain(..consumed);
-                    if let Err(refusal) = admit(self.listener, self.flow, Some(&credentials)) {
+                    if let Err(refusal) = admit(self.listener, self.flow, Some(&credentials)).await {
                         return Err(HandshakeRefused::Answer(socks5::CREDENTIALS_REFUSED.to_vec(), refusal.why));
                     }
                     say(self.stream, socks5::CREDENTIALS_ACCEPTED).await?;
@@ -204,13 +204,17 @@ pub(crate) async fn say(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> 
 }
 
 /// Admits a client that says who it is, or need not.
-pub(crate) fn admit(listener: &Listener, flow: &FlowPage, credentials: Option<&Credentials>) -> Result<(), Refusal> {
+pub(crate) async fn admit(
+    listener: &Listener,
+    flow: &FlowPage,
+    credentials: Option<&Credentials>,
+) -> Result<(), Refusal> {
     let Some(users) = &listener.users else { return Ok(()) };
     let refused = |why: &str| Err(Refusal::new(Status::AuthenticationRequired, why));
     let Some(credentials) = credentials else { return refused("say who you are: user and password") };
     let user = &credentials.user[..credentials.user.len().min(USER_BYTES_MAX)];
     flow.set_user(&String::from_utf8_lossy(user));
-    if users.know(credentials) { Ok(()) } else { refused("the user or the password is wrong") }
+    if users.know(credentials).await { Ok(()) } else { refused("the user or the password is wrong") }
 }
 
 impl Room {

@@ -315,14 +315,18 @@ impl Keeper {
             // Nobody hears it when the thread ends.
             let _ = connected.send((ends, outcome));
         });
-        *self.clients.entry(access::subscriber(ends.client.ip())).or_default() += 1;
+        *self.clients.entry(access::subscriber(ends.client.ip(), access::SUBSCRIBER_BITS)).or_default() += 1;
         let held = HeldSyn { id, count: 1, last: Instant::now(), connecting: connecting.abort_handle() };
         self.held.insert(ends, held);
     }
 
     /// The socket for the connection to the server, if this SYN is to be held.
     fn socket_for(&self, shared: &Shared, ends: Ends) -> Option<TcpStream> {
-        let mine = self.clients.get(&access::subscriber(ends.client.ip())).copied().unwrap_or_default();
+        let mine = self
+            .clients
+            .get(&access::subscriber(ends.client.ip(), access::SUBSCRIBER_BITS))
+            .copied()
+            .unwrap_or_default();
         if self.held.len() >= HELD_MAX || mine >= HELD_PER_CLIENT_MAX {
             return None;
         }
@@ -388,7 +392,7 @@ impl Keeper {
         let held = self.held.remove(ends)?;
         // The task that has ended is not disturbed by it; another one's socket is closed.
         held.connecting.abort();
-        let key = access::subscriber(ends.client.ip());
+        let key = access::subscriber(ends.client.ip(), access::SUBSCRIBER_BITS);
         if let Some(count) = self.clients.get_mut(&key) {
             *count -= 1;
             if *count == 0 {

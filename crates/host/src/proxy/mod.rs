@@ -124,6 +124,12 @@ pub(crate) struct Shared {
     pub(crate) holds: Arc<Holds>,
     /// Turns to wait until a client that was refused has heard why.
     pub(crate) farewells: Semaphore,
+    /// Turns to wait for a place while all are taken.
+    pub(crate) waiting: Semaphore,
+    /// When it was last said that a client has too many connections, or that all places are taken; and when the last look for
+    /// an idle one found none.
+    warned: Mutex<Option<Instant>>,
+    searched: Mutex<Option<Instant>>,
     /// True once nothing new is served: connections end with what they are doing.
     pub(crate) draining: watch::Sender<bool>,
     sinks: Sinks,
@@ -141,6 +147,14 @@ pub(crate) struct AdmissionRules {
 const PIPES: usize = 64;
 /// The most places of connections that clients have which are refused, and no more than an eighth of all.
 const FAREWELLS_MAX: usize = 256;
+/// The most clients that wait for a place, beyond those that the kernel keeps.
+const WAITING_MAX: usize = 256;
+/// The time without a byte after which a connection may be ended for another's sake.
+const EVICT_AFTER: Duration = Duration::from_secs(10);
+/// The pause between two looks for an idle connection while there is none.
+const SEARCH_EVERY: Duration = Duration::from_millis(100);
+/// The pause between two warnings of clients that are refused: the counts have the rest.
+const WARN_EVERY: Duration = Duration::from_secs(60);
 /// The age at which the addresses of this machine are looked up again.
 const OWN_ADDRESSES_AGE_MAX: Duration = Duration::from_secs(5);
 
@@ -154,7 +168,19 @@ impl Proxy {
     /// of `passed`.
     pub fn start_with(config: Config, sinks: Sinks, passed: &mut Vec<Passed>) -> Result<Proxy, ProxyError> {
         config.check()?;
-        privilege::raise_open_files();
+        let (needed, granted) = (descriptors(&config), privilege::raise_open_files(descriptors(&config)));
+        if granted < needed {
+            return Err(Wrong {
+                listener: None,
+                field: "limits.connections",
+                what: format!(
+                    "{} connections take {needed} descriptors, and this process may have {granted}: raise `ulimit -n` \
+                     (LimitNOFILE= of systemd), or give a smaller number",
+                    config.limits.connections
+                ),
+            }
+            .into());
+        }
         let mut open = Vec::new();
         for (id, listener) in (0..).zip(&config.listeners) {
             open.push(Open {
@@ -169,7 +195,23 @@ impl Proxy {
         // An ordinary user is granted few that are long.
         let mut pipes = wire::pipes::make(PIPES);
         if let Some(user) = &config.user {
+            let is_missing = user == config::OWN_USER && !privilege::has_user(user);
+            let user = if is_missing { config::FALLBACK_USER } else { user };
+            if is_missing && rustix::process::geteuid().is_root() {
+                (sinks.say)(
+                    "there is no user \"headend\" on this machine: the proxy becomes \"nobody\", which other daemons are too",
+                );
+            }
             privilege::become_user(user, needed_later(&config) | needed_to_hold(&config))?;
+        }
+        for users in config.listeners.iter().filter_map(|listener| listener.users.as_ref()) {
+            if users.plain() > 0 {
+                (sinks.say)(&format!(
+                    "{}: {} passwords are as they are typed; `headend proxy password` writes what tells nobody",
+                    users.path().display(),
+                    users.plain()
+                ));
+            }
         }
         let own = connect::own_addresses().during(|| "list the addresses of this machine")?;
         let config = Arc::new(config);
@@ -184,9 +226,12 @@ impl Proxy {
             rules: RwLock::new(Arc::new(AdmissionRules::new(config.clone(), &open, admin.as_ref()))),
             store: RwLock::new(store),
             own: Mutex::new((Instant::now(), own.into())),
-            lookups: Lookups::new(),
+            lookups: Lookups::start().during(|| "start to look up names")?,
             holds: Holds::new(),
             farewells: Semaphore::new((config.limits.connections / 8).clamp(1, FAREWELLS_MAX)),
+            waiting: Semaphore::new(WAITING_MAX),
+            warned: Mutex::default(),
+            searched: Mutex::default(),
             draining: watch::channel(false).0,
             sinks,
         });
@@ -369,6 +414,14 @@ impl Proxy {
     }
 }
 
+/// The descriptors that a proxy may come to need: two for each connection, those that wait for one or for a last word, the
+/// servers' that are kept, and some of its own.
+fn descriptors(config: &Config) -> u64 {
+    let limits = &config.limits;
+    let own = 64 + 16 * config.workers.get();
+    (2 * limits.connections.min(config::CONNECTIONS_MAX) + limits.pool + WAITING_MAX + FAREWELLS_MAX + own) as u64
+}
+
 /// The capabilities that sockets still to be made take beyond an ordinary user's rights.
 fn needed_later(config: &Config) -> CapabilitySet {
     let mut needed = CapabilitySet::empty();
@@ -424,6 +477,20 @@ impl Shared {
         (self.sinks.say)(message);
     }
 
+    /// Says so, unless something of the kind was said a short time ago.
+    pub(crate) fn warn(&self, message: &str) {
+        if is_time(&self.warned, WARN_EVERY) {
+            self.say(message);
+        }
+    }
+
+    /// Ends the connection that has been idle for longest, so that another may have its place.
+    pub(crate) fn make_room(&self) {
+        if is_time(&self.searched, SEARCH_EVERY) && self.books.evict(EVICT_AFTER) {
+            *self.searched.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+
     fn log(&self, closed: &log::Closed, format: LogFormat) {
         (self.sinks.line)(closed.line(format));
     }
@@ -467,6 +534,16 @@ impl Shared {
         }
         own.1.clone()
     }
+}
+
+/// True if `every` has passed since this was true last.
+fn is_time(last: &Mutex<Option<Instant>>, every: Duration) -> bool {
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_time = last.is_none_or(|last| last.elapsed() >= every);
+    if is_time {
+        *last = Some(Instant::now());
+    }
+    is_time
 }
 
 /// Keeps what was known if no descriptor is left to ask with: an unknown address would be one that anybody may go to.

@@ -10,14 +10,17 @@ use std::time::Duration;
 use headend_engine::relay::Side;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::Shared;
+use super::access::subscriber;
 use super::books::{FlowPage, Page};
 use super::config::{Config, Listener, Way};
 use super::connect::{Dialer, Failure, Kind};
 use super::fetch::{Visit, VisitEnd};
 use super::handshake::{self, Client, ClientRequest, HandshakeRefused, Room, Tongue, Understood};
 use super::inbound::http::{Refusal, Status};
+use super::inbound::socks5;
 use super::listen;
 use super::log::{Closed, Ending};
 use super::wire::{Wire, WireEnd};
@@ -26,6 +29,8 @@ use super::wire::{Wire, WireEnd};
 /// away.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES_MAX: usize = 1 << 20;
+/// The time that a client waits for a place.
+const PLACE_WAIT: Duration = Duration::from_secs(5);
 const TOO_MANY: &str = "this client has as many connections as it may";
 
 /// An accepted connection and the rules that it came under: a reload concerns those that come after.
@@ -110,7 +115,7 @@ impl Session {
         if self.listener.proxy_senders.is_empty() && !self.may_come(&page, peer) {
             books.refused.fetch_add(1, Ordering::Relaxed);
             line.ending = Ending::Refused(TOO_MANY.to_owned());
-            self.turn_away(stream).await;
+            self.turn_away(stream, TOO_MANY).await;
             return;
         }
         line.ending = self.converse(&page, stream, spare).await;
@@ -120,7 +125,34 @@ impl Session {
     }
 
     fn may_come(&self, page: &Page, client: SocketAddr) -> bool {
-        page.count_for(client.ip(), self.config.limits.connections_per_client)
+        let (limits, books) = (&self.config.limits, &self.shared.books);
+        let share = limits.share(&self.listener.way, books.open());
+        let client = subscriber(client.ip(), limits.client_prefix);
+        let may_come = page.count_for(client, share);
+        if !may_come {
+            books.over_share.fetch_add(1, Ordering::Relaxed);
+            self.shared.warn(&format!("{client} has {share} connections, as many as it may: further ones are refused"));
+        }
+        may_come
+    }
+
+    /// Waits for a place, for a client that came while all were taken; ends what has been idle for longest if it may.
+    pub(crate) async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        let _turn = self.shared.waiting.try_acquire().ok()?;
+        self.shared.make_room();
+        let waiting = tokio::time::timeout(PLACE_WAIT, self.shared.places.clone().acquire_owned());
+        waiting.await.ok()?.ok()
+    }
+
+    /// Tells a client that there is no place.
+    pub(crate) async fn refuse(self, stream: TcpStream) {
+        let books = &self.shared.books;
+        books.accepted.fetch_add(1, Ordering::Relaxed);
+        books.refused.fetch_add(1, Ordering::Relaxed);
+        books.over_limit.fetch_add(1, Ordering::Relaxed);
+        let count = self.config.limits.connections;
+        self.shared.warn(&format!("all {count} places are taken: further connections wait, and are refused"));
+        self.turn_away(stream, "there is no place for another connection").await;
     }
 
     async fn converse(&self, page: &Page, stream: TcpStream, spare: Option<OwnedFd>) -> Ending {
@@ -172,7 +204,11 @@ impl Session {
             wire.preload(Side::Remote, &request.first);
             self.shared.books.has_read(flow, Side::Local, request.first.len() as u64);
             drop(request);
-            wire.run(limits.idle).await
+            tokio::select! {
+                end = wire.run(limits.idle, limits.half_closed) => end,
+                // Dropped as they are, both are reset.
+                () = flow.evicted.notified() => WireEnd::Idle,
+            }
         };
         if !matches!(end, WireEnd::Closed) {
             self.shared.books.failed.fetch_add(1, Ordering::Relaxed);
@@ -214,7 +250,14 @@ impl Session {
         let lookups = &self.shared.lookups;
         let is_diverted = self.listener.way == Way::Transparent;
         let made = is_diverted.then(|| self.shared.holds.take(self.peer, original)).flatten();
-        let route = Dialer { side: &self.config.remote, source, lookups, client: client.ip(), check: &check, made };
+        let route = Dialer {
+            side: &self.config.remote,
+            source,
+            lookups,
+            client: subscriber(client.ip(), self.config.limits.client_prefix),
+            check: &check,
+            made,
+        };
         drop(spare);
         let connecting = route.connect(&request.destination, self.config.limits.connect);
         // A client that has reset its connection waits for nobody.
@@ -279,12 +322,18 @@ impl Session {
         Ok((request, client, original))
     }
 
-    /// Tells a client, in its own tongue, that it has too many connections.
-    async fn turn_away(&self, stream: TcpStream) {
-        if self.listener.way == Way::Http {
-            self.farewell(&stream, &Refusal::new(Status::Unavailable, TOO_MANY).answer()).await;
-            listen::let_it_end(&stream);
-        }
+    /// Tells a client, in its own tongue, why it has no connection.
+    async fn turn_away(&self, stream: TcpStream, why: &str) {
+        let answer = match self.listener.way {
+            Way::Http => Refusal::new(Status::Unavailable, why).answer(),
+            // Whatever it is about to say is answered beforehand: that it need not say who it is, and that it failed.
+            Way::Socks5 if self.listener.users.is_none() => {
+                [socks5::NOT_ASKED.to_vec(), socks5::reply(socks5::Code::GeneralFailure, None)].concat()
+            }
+            _ => return,
+        };
+        self.farewell(&stream, &answer).await;
+        listen::let_it_end(&stream);
     }
 
     /// Says the last word, and waits for it to be heard while not too many others do: those who are refused must not take

@@ -119,10 +119,12 @@ impl<'a> Wire<'a> {
     }
 
     /// Moves bytes until both directions are closed, or something fails, or nothing has moved for `idle`.
-    pub(crate) async fn run(mut self, idle: Duration) -> WireEnd {
+    /// Once a direction is closed, no longer than `half_closed`.
+    pub(crate) async fn run(mut self, idle: Duration, half_closed: Duration) -> WireEnd {
         let [local, remote] = [self.legs[0].stream, self.legs[1].stream];
         // A reset must be heard also while nothing is to be read, because the other side takes nothing.
         let mut errors = (pin!(local.ready(Interest::ERROR)), pin!(remote.ready(Interest::ERROR)));
+        let mut idle = idle;
         let mut last_moved = Instant::now();
         let mut alarm = pin!(sleep_until(last_moved + idle));
         let mut pipe_alarm = pin!(sleep_until(last_moved));
@@ -147,6 +149,10 @@ impl<'a> Wire<'a> {
             if self.moved_bytes > 0 {
                 self.moved_bytes = 0;
                 last_moved = Instant::now();
+            }
+            if self.closes > 0 && half_closed < idle {
+                idle = half_closed;
+                alarm.as_mut().reset(last_moved + idle);
             }
             if end.is_pending() && self.piped.iter().any(Option::is_some) {
                 if !std::mem::replace(&mut pipe_alarm_is_set, true) {

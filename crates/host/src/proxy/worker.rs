@@ -161,15 +161,20 @@ async fn accept(shared: Arc<Shared>, id: u64, socket: tokio::net::TcpListener, s
             }
         };
         has_said = false;
-        // At the limit this connection waits, and the others behind it in the kernel.
-        let Ok(place) = shared.places.clone().acquire_owned().await else { return };
+        let place = shared.places.clone().try_acquire_owned().ok();
         let rules = shared.rules();
         let Some(listener) = rules.listeners.get(&id).cloned() else { return };
         let session = Session { shared: shared.clone(), config: rules.config.clone(), listener, peer };
         let spare = spare.take();
         tokio::spawn(async move {
-            session.serve(stream, spare).await;
-            drop(place);
+            let place = match place {
+                Some(place) => Some(place),
+                None => session.place().await,
+            };
+            match place {
+                Some(_place) => session.serve(stream, spare).await,
+                None => session.refuse(stream).await,
+            }
         });
     }
 }

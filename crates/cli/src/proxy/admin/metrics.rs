@@ -142,6 +142,9 @@ fn of_proxy(books: &Books, facts: &Facts, sampler: &Sampler) -> Vec<Metric> {
         gauge("connections_limit", "Connections that may be open", None, facts.config.limits.connections as u64),
         counter("connections_accepted", "Connections of clients accepted", books.accepted.load(Relaxed)),
         counter("connections_joined", "Connections that reached a server", books.joined.load(Relaxed)),
+        counter("connections_over_share", "Refused: their client had enough", books.over_share.load(Relaxed)),
+        counter("connections_over_limit", "Refused: no place was free", books.over_limit.load(Relaxed)),
+        counter("connections_evicted", "Idle ones ended for others", books.evicted.load(Relaxed)),
         counter("requests", "Requests for whole URLs", books.requests.load(Relaxed)),
         counter("requests_reused", "Of those, over a connection that was kept", books.reused.load(Relaxed)),
         counter(

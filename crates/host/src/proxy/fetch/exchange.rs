@@ -16,6 +16,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
+use super::super::access::subscriber;
 use super::super::books::LegBytes;
 use super::super::config::Way;
 use super::super::connect::Dialer;
@@ -102,8 +103,17 @@ impl Exchange {
 
     async fn fetch(mut self, mut request: Request<Incoming>) -> Result<Response<Download>, Refused> {
         let minor = forward::minor(request.version());
-        let (fetch, user) = match self.read(&request, minor) {
+        let read = || {
+            let fetch = self.read(&request, minor)?;
+            let credentials = http::credentials(&forward::fields(request.headers()))?;
+            Ok((fetch, credentials))
+        };
+        let (fetch, credentials) = match read() {
             Ok(understood) => understood,
+            Err(refusal) => return Err((self, refusal)),
+        };
+        let user = match self.admit(credentials).await {
+            Ok(user) => user,
             Err(refusal) => return Err((self, refusal)),
         };
         if fetch.forwards == Some(0) {
@@ -149,12 +159,16 @@ impl Exchange {
     async fn tunnel(mut self, mut request: Request<Incoming>) -> Result<Response<Download>, Refused> {
         let read = || {
             let fields = forward::fields(request.headers());
-            let destination = http::tunnel(&request.uri().to_string(), &fields)?;
-            let user = self.admit(http::credentials(&fields)?)?;
-            Ok((destination, user))
+            Ok((http::tunnel(&request.uri().to_string(), &fields)?, http::credentials(&fields)?))
         };
         let connected = match read() {
-            Ok((destination, user)) => self.dial(&self.key(&destination, user)).await,
+            Ok((destination, credentials)) => match self.admit(credentials).await {
+                Ok(user) => {
+                    self.visit.flow.set_destination(&destination.to_string());
+                    self.dial(&self.key(&destination, user)).await
+                }
+                Err(refusal) => Err(refusal),
+            },
             Err(refusal) => Err(refusal),
         };
         let remote = match connected {
@@ -176,21 +190,21 @@ impl Exchange {
         self.is_over = true;
     }
 
-    /// Understands a request: where it goes, and who says that it asks.
-    fn read(&self, request: &Request<Incoming>, minor: u8) -> Result<(Fetch, Option<Vec<u8>>), Refusal> {
+    /// Understands a request.
+    fn read(&self, request: &Request<Incoming>, minor: u8) -> Result<Fetch, Refusal> {
         let fields = forward::fields(request.headers());
         let target = request.uri().to_string();
         let fetch = Fetch::read(request.method().as_str(), &target, minor, &fields)?;
         self.visit.flow.set_destination(&fetch.destination.to_string());
-        let user = self.admit(http::credentials(&fields)?)?;
         if forward::has_been_here(request.headers()) {
             return Err(Refusal::new(Status::LoopDetected, "this request has passed this proxy before"));
         }
-        Ok((fetch, user))
+        Ok(fetch)
     }
 
-    fn admit(&self, credentials: Option<Credentials>) -> Result<Option<Vec<u8>>, Refusal> {
-        handshake::admit(&self.visit.listener, &self.visit.flow, credentials.as_ref())?;
+    /// Admits whoever asks, and says as which user.
+    async fn admit(&self, credentials: Option<Credentials>) -> Result<Option<Vec<u8>>, Refusal> {
+        handshake::admit(&self.visit.listener, &self.visit.flow, credentials.as_ref()).await?;
         let users = self.visit.listener.users.as_ref();
         Ok(users.and(credentials).map(|credentials| credentials.user))
     }
@@ -242,14 +256,9 @@ impl Exchange {
         let Visit { shared, config, listener, client, .. } = &*self.visit;
         let check = |address| shared.check(config, address, matches!(listener.way, Way::Forward(_)));
         let source = listener.keep_client_address.then_some(*client);
-        let dialer = Dialer {
-            side: &config.remote,
-            source,
-            lookups: &shared.lookups,
-            client: client.ip(),
-            check: &check,
-            made: None,
-        };
+        let (side, lookups) = (&config.remote, &shared.lookups);
+        let turns_of = subscriber(client.ip(), config.limits.client_prefix);
+        let dialer = Dialer { side, source, lookups, client: turns_of, check: &check, made: None };
         let connected = dialer.connect(&key.destination, config.limits.connect).await;
         let mut stream = connected.map_err(|failure| failure.http())?;
         let address = stream.peer_addr().map_err(|error| super::gone(&error))?;

@@ -53,6 +53,8 @@ pub enum Step {
     },
 }
 
+/// The choice of the method in which a client need not say who it is (RFC 1928 s3).
+pub const NOT_ASKED: &[u8] = &[5, 0];
 /// The answer to user and password that are right.
 pub const CREDENTIALS_ACCEPTED: &[u8] = &[1, 0];
 /// The answer to those that are not.
