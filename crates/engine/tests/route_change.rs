@@ -61,7 +61,7 @@ struct Stretch {
 impl Node for Stretch {
     fn receive(&mut self, now: Time, _port: Port, packet: &Packet) {
         let delay = if now < self.changes { self.before } else { self.after };
-        self.under_way.push_back((now + delay, packet.clone()));
+        self.under_way.push_back((now + delay, *packet));
     }
 
     fn poll(&mut self, now: Time) -> Step {
