@@ -100,6 +100,10 @@ lab: native ## the simulator beside Linux over a grid of scenarios, in real time
 	@$(PYTHON) -m headend.lab run scenarios/lab/[0-9]*.toml --binary $(TARGET)/release/headend --out $(OUT)/lab $(if $(PAGE),--page $(PAGE))
 	@echo "Open file://$(CURDIR)/$(OUT)/lab/index.html"
 
+.PHONY: lab-random
+lab-random: native ## the same over 20 scenarios drawn at random (SEED=1), flow by flow as well: needs root and 5 minutes
+	@$(PYTHON) -m headend.lab random --binary $(TARGET)/release/headend --seed $(or $(SEED),1) --out $(OUT)/lab-random
+
 .PHONY: live
 live: native ## the proxies paper between real hosts, through the real proxy, beside the simulator: needs root and 20 minutes
 	@$(PYTHON) -m headend.lab live --binary $(TARGET)/release/headend --out $(OUT)/live $(if $(PAGE),--page $(PAGE))

@@ -1,9 +1,10 @@
 """How wrong the emulator's delays are, judged from outside: by the kernel's time stamps of UDP packets.
 
-A sender and a receiver (`stamps.c`, which has none of headend's code) stand in the two namespaces of a `headend emulate`. The
-kernel notes when it hands each packet to the sender's device, and when each comes from the receiver's. A link is a first-in
-first-out queue, a rate and a delay, so the time of the first decides that of the second: what is more is the emulator's error.
-The sender keeps each link busy for a share of the time. It takes root. The exit code is 1 if a packet is lost.
+A sender and a receiver (`stamps.c`, which has none of headend's code) stand in the two namespaces of a
+`headend emulate`. The kernel notes when it hands each packet to the sender's device, and when each comes from the
+receiver's. A link is a first-in first-out queue, a rate and a delay, so the time of the first decides that of the
+second: what is more is the emulator's error. The sender keeps each link busy for a share of the time. It takes root.
+The exit code is 1 if a packet is lost.
 """
 
 from __future__ import annotations
@@ -85,15 +86,17 @@ def measure(arguments: argparse.Namespace, program: Path, mbit: int, folder: Pat
     """One rate."""
     scenario = folder / "link.toml"
     scenario.write_text(
-        f'[nodes.a]\n[nodes.b]\n[links.path]\nbetween = ["a", "b"]\nrate = "{mbit}Mbit/s"\ndelay = "{arguments.delay}ms"\n'
-        '[flows.none]\nfrom = "a"\nto = "b"\n'
+        '[nodes.a]\n[nodes.b]\n[links.path]\nbetween = ["a", "b"]\n'
+        f'rate = "{mbit}Mbit/s"\ndelay = "{arguments.delay}ms"\n'
     )
     with ExitStack() as stack:
         ends = [stack.enter_context(namespace(name)) for name in ("a", "b")]
         emulating = stack.enter_context(emulator(arguments.binary, scenario, [end[-1] for end in ends]))
         listening = [*ends[1], str(program), "receive", ADDRESSES[1], str(PORT), str(folder / "received")]
         receiver = stack.enter_context(subprocess.Popen(listening, stdout=subprocess.PIPE, text=True))
-        assert receiver.stdout is not None and receiver.stdout.readline() == "ready\n"
+        assert receiver.stdout is not None
+        if receiver.stdout.readline() != "ready\n":
+            sys.exit("the receiver has not started")
         begin, used = time.monotonic(), cpu_s(emulating.pid)
         rate = mbit * arguments.load
         words = [*ADDRESSES, str(PORT), str(rate), str(PACKET_BYTES), str(arguments.seconds), str(folder / "sent")]
@@ -123,7 +126,10 @@ def measure(arguments: argparse.Namespace, program: Path, mbit: int, folder: Pat
     }
 
 
-HEADINGS = "| link [Mbit/s] | packets | p50 [us] | p99 [us] | most [us] | p99 by its own account [us] | core [%] | it says that it kept up |"
+HEADINGS = (
+    "| link [Mbit/s] | packets | p50 [us] | p99 [us] | most [us] | p99 by its own account [us] | core [%] "
+    "| it says that it kept up |"
+)
 
 
 def row(found: dict[str, Any]) -> str:
@@ -159,7 +165,8 @@ def main() -> None:
             results.append(measure(arguments, program, mbit, folder))
             lines.append(row(results[-1]))
             print(lines[-1], flush=True)
-    said = f"{os.cpu_count()} cores, load {load:.1f} before; each link busy for {100 * arguments.load:.0f}% of {arguments.seconds:.0f} s"
+    cores, share = os.cpu_count(), 100 * arguments.load
+    said = f"{cores} cores, load {load:.1f} before; each link busy for {share:.0f}% of {arguments.seconds:.0f} s"
     print(f"\n{said}")
     if arguments.out:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)

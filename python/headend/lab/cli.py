@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import random
 import shlex
 import subprocess
 import sys
@@ -17,8 +18,8 @@ import typer
 
 import headend
 from headend import _native
+from headend.lab import drawn, live
 from headend.lab import fast as fast_study
-from headend.lab import live
 from headend.lab import page as grid
 from headend.lab.comparison import Comparison, ComparisonError
 from headend.papers import tables
@@ -115,6 +116,44 @@ def fast(
         compared = [Comparison.load(kept[name]) for name in fast_study.COMPARED]
         study = fast_study.study(measured, compared, **taking.facts())
         _show(study, out, page, tables.lines(study.figures[4]), study.figures[5].text)
+
+
+@app.command("random")
+def random_(
+    out: Out,
+    seed: Annotated[int, typer.Option(help="Of the draw.")] = 1,
+    count: Annotated[int, typer.Option(min=1, help="Scenarios to draw.")] = 20,
+    binary: Annotated[Path, typer.Option(help="The headend command.")] = Path("target/release/headend"),
+    together: Annotated[int, typer.Option(min=1, help="Runs of a scenario at a time.")] = 3,
+) -> None:
+    """Compare scenarios that are drawn at random, flow by flow and in the aggregate. Takes root and 5 minutes."""
+    draw = random.Random(seed)
+    results = []
+    for number in range(count):
+        folder = out / f"seed-{seed}" / f"{number:02}"
+        folder.mkdir(parents=True, exist_ok=True)
+        text = drawn.scenario(draw, number, seed)
+        (folder / "drawn.toml").write_text(text, encoding="utf-8")
+        title = text.split('"', 2)[1]
+        typer.echo(f"{number + 1} of {count}: {title}", err=True)
+        words = [
+            str(binary),
+            "compare",
+            str(folder / "drawn.toml"),
+            "--together",
+            str(together),
+            "--quiet",
+            "--accept-late",
+        ]
+        ended = subprocess.run(
+            [*words, "--out", str(folder / "compared"), "--force"], capture_output=True, text=True, check=False
+        )
+        if ended.returncode != 0:
+            _wrong(ended.stderr.strip())
+        results.append(drawn.read(title, folder / "compared"))
+    lines = drawn.table(results)
+    (out / f"seed-{seed}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    typer.echo("\n".join(lines))
 
 
 @app.command()
