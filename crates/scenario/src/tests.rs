@@ -125,6 +125,7 @@ fn fields_that_are_left_out_have_their_documented_values() {
         queue: Discipline::UNLIMITED,
         loss: LossModel::NONE,
         header_compression: HeaderCompression::None,
+        detour: None,
         header_copies: 0,
     };
     let plain = Plain { there: expected.clone(), back: expected, one_way: false };

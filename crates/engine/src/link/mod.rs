@@ -49,6 +49,8 @@ pub struct Link {
     loss: Option<Box<dyn Loss>>,
     /// The coding of packets on the line, if they are not there what they are outside.
     coding: Option<Box<dyn Coding>>,
+    /// A time for which the way is longer.
+    detour: Option<Detour>,
     /// The service, if it is of the simplest kind: asked here, without a call.
     constant: Option<Constant>,
     stats: Stats,
@@ -56,6 +58,24 @@ pub struct Link {
     queue: Box<dyn Queue>,
     /// Packets that did not get through, if somebody wants to know.
     discards: Option<Vec<Discard>>,
+}
+
+/// A longer way that packets take for a time, such as a route's after a failure. Packets do not overtake one another when it
+/// ends: those that come the short way wait for the last that came the long one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detour {
+    /// Propagation beyond that of the usual way.
+    pub extra: Duration,
+    /// The time from which on packets go it.
+    pub start: Time,
+    /// The time from which on they go the usual way again.
+    pub end: Time,
+}
+
+impl Detour {
+    fn at(&self, time: Time) -> Duration {
+        if (self.start..self.end).contains(&time) { self.extra } else { Duration::ZERO }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +149,7 @@ impl Link {
             not_before: Time::ZERO,
             loss,
             coding: None,
+            detour: None,
             constant: service.as_constant(),
             stats: Stats::default(),
             service,
@@ -140,6 +161,11 @@ impl Link {
     /// Lets packets become something else while they are on the line; queue and counters know them as they are outside.
     pub fn with_coding(self, coding: Option<Box<dyn Coding>>) -> Link {
         Link { coding, ..self }
+    }
+
+    /// Lets packets go a longer way for a time.
+    pub fn with_detour(self, detour: Option<Detour>) -> Link {
+        Link { detour, ..self }
     }
 
     /// Becomes another link at `now`; what is `None` stays. A packet in service ends it as it began, and those on the line arrive when
@@ -298,7 +324,10 @@ impl Link {
         self.stats.served += 1;
         self.stats.sojourn += u128::from((finish - entered).as_nanos());
         self.serving = Some(InService { entered, finish, len, times });
-        let arrival = (finish + self.propagation).max(self.not_before);
+        let mut arrival = (finish + self.propagation).max(self.not_before);
+        if let Some(detour) = &self.detour {
+            arrival = self.line.back().map_or(Time::ZERO, |&(last, _)| last).max(arrival + detour.at(finish));
+        }
         self.next_arrival = self.next_arrival.min(arrival);
         room::for_one_more(&mut self.line);
         self.line.push_back((arrival, *packet));

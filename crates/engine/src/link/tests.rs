@@ -249,3 +249,24 @@ proptest! {
         prop_assert_eq!(delivered, expected);
     }
 }
+
+#[test]
+fn a_detour_delays_what_is_sent_meanwhile_and_nobody_overtakes() {
+    let setup =
+        Setup { limit: Limit::Waiting(Capacity::Unlimited), lost: Vec::new(), propagation: Duration::from_millis(10) };
+    let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+    let detour = Detour { extra: Duration::from_millis(60), start: at(100), end: at(200) };
+    let mut link = link(&setup).with_detour(Some(detour));
+    let mut arrivals = Vec::new();
+    for (id, sent) in [(1, 50), (2, 150), (3, 210), (4, 300)] {
+        // A packet is served in a millisecond.
+        link.receive(at(sent), Port(0), &packet(id, 1_000));
+    }
+    for ms in 0..400 {
+        while let Step::Send(_, packet) = link.poll(at(ms)) {
+            arrivals.push((packet.id, ms));
+        }
+    }
+    // The third waits for the second, which went the long way.
+    assert_eq!(arrivals, [(1, 61), (2, 221), (3, 221), (4, 311)]);
+}

@@ -1,16 +1,17 @@
 //! Plain links: a queue, a rate, losses and a delay in each direction.
 
+use headend_engine::link::Detour;
 use headend_engine::link::headers::HeaderCompression;
 use headend_engine::link::loss::LossModel;
 use headend_engine::link::queue::Discipline;
 use headend_engine::link::service::RateModel;
 use headend_engine::part::names;
-use headend_engine::time::Duration;
+use headend_engine::time::{Duration, Time};
 
 use super::{DELAY, Kind, LOSS_MODEL, SPAN, Table};
 use crate::fields::Absent::{Follows, Is, Required};
 use crate::fields::{self, Field, QUEUE, RATE, Shape, field};
-use crate::read::{compression, copies, discipline, loss, rate};
+use crate::read::{Section, compression, copies, discipline, loss, rate};
 
 /// A wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct Direction {
     pub processing: Duration,
     /// Propagation, one way.
     pub delay: Duration,
+    /// A time for which the way is longer.
+    pub detour: Option<Detour>,
     /// The queue in which packets wait; the one in service is not counted.
     pub queue: Discipline,
     /// The losses on the medium.
@@ -53,6 +56,7 @@ impl Kind for Plain {
             rate: rate(section, recordings),
             processing: section.setting("processing").span(),
             delay,
+            detour: detour(section),
             queue: discipline(section, recordings),
             loss: loss(section, recordings),
             header_compression: compression(section.setting("header_compression")),
@@ -64,6 +68,8 @@ impl Kind for Plain {
             rate: if differs.has("rate") { rate(&differs, recordings) } else { there.rate.clone() },
             processing: given("processing").map_or(there.processing, |s| s.span()),
             delay: given("delay").map_or(there.delay, |s| s.span()),
+            // Both ways would be twice as much of the round trip: the way there is enough.
+            detour: None,
             queue: if differs.has("queue") { discipline(&differs, recordings) } else { there.queue.clone() },
             loss: if differs.has("loss") { loss(&differs, recordings) } else { there.loss.clone() },
             header_compression: given("header_compression").map_or(there.header_compression, compression),
@@ -85,6 +91,13 @@ impl Kind for Plain {
     }
 }
 
+/// The longer way of the direction there, if it has one.
+fn detour(section: &Section<'_>) -> Option<Detour> {
+    let time = |field| Time::ZERO + section.setting(field).span();
+    let extra = section.setting("detour").span();
+    (extra > Duration::ZERO).then(|| Detour { extra, start: time("detour_start"), end: time("detour_end") })
+}
+
 const RATE_MODEL: fields::Kind = fields::Kind::Part(&RATE);
 const DISCIPLINE: fields::Kind = fields::Kind::Part(&QUEUE);
 const COPIES: fields::Kind = fields::Kind::Count { min: 0, max: 8 };
@@ -99,6 +112,15 @@ const FIELDS: &[Field] = &[
         "Each packet's service takes longer by a random time, uniform from zero to this: what a processor takes for it.",
     ),
     DELAY,
+    field(
+        "detour",
+        SPAN,
+        Is("0s"),
+        "How much longer the way there is from `detour_start` to `detour_end`, as after a route has failed. Packets do not \
+         overtake one another when it gets shorter again.",
+    ),
+    field("detour_start", SPAN, Is("0s"), "When the way gets longer."),
+    field("detour_end", SPAN, Is("3600s"), "When it gets shorter again."),
     field(
         "queue",
         DISCIPLINE,

@@ -21,7 +21,7 @@ pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queu
     let queue = direction.queue.build(site);
     let service = service(direction, seed, queue_name);
     let coding = HeaderCoding::build(direction.header_compression, direction.header_copies);
-    Link::new(queue, service, loss, direction.delay).with_coding(coding)
+    Link::new(queue, service, loss, direction.delay).with_coding(coding).with_detour(direction.detour)
 }
 
 /// The service of a direction of a plain link.

@@ -53,6 +53,7 @@ fn direction(rate: Rate, delay_ms: u64, loss: LossModel) -> Direction {
         queue: Discipline::UNLIMITED,
         loss,
         header_compression: HeaderCompression::None,
+        detour: None,
         header_copies: 0,
     }
 }
