@@ -1,5 +1,6 @@
 //! Personalities on the kernel's TCP: the settings that make it so, and the options that it cannot have.
 
+use headend_engine::cc::backfill::Guard;
 use headend_engine::cc::hystart::HyStart;
 use headend_engine::cc::{Algorithm, cubic, vegas};
 use headend_engine::tcp::personality::{DelayedAck, EraRules, Headers, Personality, Recovery, RtoPolicy, WindowUpdate};
@@ -261,6 +262,11 @@ impl Mapping {
                 self.parameters(wanted);
                 wanted.name()
             }
+            (Algorithm::Backfill(_), _) => {
+                let why = "backfill is not installed (headend cc install backfill): cubic controls the window";
+                self.note(true, "controller", why);
+                "cubic"
+            }
             _ => {
                 let module = format!("tcp_{}", wanted.name());
                 let why = format!("the module {module} is not loaded (modprobe {module}): cubic controls the window");
@@ -279,6 +285,10 @@ impl Mapping {
             Algorithm::Cubic(cubic::Parameters { hystart }) => {
                 let why = "cubic ends slow start by classic HyStart, on the whole machine or not at all";
                 self.note(*hystart != HyStart::Classic, "hystart", why);
+            }
+            Algorithm::Backfill(parameters) => {
+                let why = "the kernel's has all its guards";
+                self.note(parameters.without != Guard::None, "backfill_without", why);
             }
             Algorithm::Vegas(parameters) => {
                 let why = "alpha, beta and gamma are those of the module tcp_vegas, by default 2, 4 and 1";

@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use headend_engine::cc::{Algorithm, bbr, fast, reno, vegas};
+use headend_engine::cc::{Algorithm, backfill, bbr, fast, reno, vegas};
 use headend_engine::circuit::in_band::Losses;
 use headend_engine::circuit::tunnel::Schedule;
 use headend_engine::circuit::turns::Class;
@@ -206,6 +206,7 @@ fn controller(name: &str) -> Option<Algorithm> {
         "fast" => Some(fast::Parameters { alpha_packets: FAST_ALPHA, ..fast::Parameters::DEFAULT }.into()),
         "vegas" => Some(vegas::Parameters::DEFAULT.into()),
         "bbr" => Some(bbr::Parameters.into()),
+        "backfill" => Some(backfill::Parameters::DEFAULT.into()),
         _ => None,
     }
 }

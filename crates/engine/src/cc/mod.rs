@@ -50,6 +50,7 @@
 //!
 //! `examples/controller.rs` runs such a controller over a link that loses packets.
 
+pub mod backfill;
 pub mod bbr;
 pub mod cubic;
 pub mod fast;
@@ -255,6 +256,7 @@ registry! {
         Fast(fast::Parameters),
         Vegas(vegas::Parameters),
         Bbr(bbr::Parameters),
+        Backfill(backfill::Parameters),
     } and {
         Custom(Custom),
     }
