@@ -16,10 +16,15 @@
 #define MAP_TYPE(name, value) typeof(value) *name
 
 #define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_SK_STORAGE 24
+#define BPF_F_NO_PREALLOC 1
+#define BPF_SK_STORAGE_GET_F_CREATE 1
 #define BPF_F_LINK (1U << 13)
 
 /* Helper functions by their numbers, which are fixed (linux/bpf.h). */
 static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
+static void *(*bpf_sk_storage_get)(void *map, void *sk, void *value, u64 flags) = (void *)107;
 static long (*bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
 static long (*bpf_seq_write)(void *seq, const void *data, u32 size) = (void *)127;
 static void *(*bpf_skc_to_tcp_sock)(void *sock) = (void *)137;
@@ -32,6 +37,11 @@ static void *(*bpf_skc_to_tcp_sock)(void *sock) = (void *)137;
 /* States of loss recovery (`enum tcp_ca_state`). */
 #define TCP_CA_LOSS 4
 #define TCP_LISTEN 10
+/* The first segment after a pause (`enum tcp_ca_event`). */
+#define CA_EVENT_TX_START 0
+/* Who paces a socket: nobody, or TCP itself (`enum sk_pacing`). */
+#define SK_PACING_NONE 0
+#define SK_PACING_NEEDED 1
 
 struct in6_addr {
     u8 bytes[16];
@@ -50,6 +60,9 @@ struct sock_common {
 
 struct sock {
     struct sock_common __sk_common;
+    u32 sk_pacing_status;
+    /* Bytes a second; all ones for no limit. */
+    u64 sk_pacing_rate;
 } RELOCATED;
 
 /* A program as the kernel calls it: its arguments are in an array. */
@@ -63,7 +76,9 @@ struct tcp_congestion_ops {
     program *init;
     program *ssthresh;
     program *cong_avoid;
+    program *cong_control;
     program *set_state;
+    program *cwnd_event;
     program *pkts_acked;
     program *undo_cwnd;
 };
@@ -95,6 +110,9 @@ struct tcp_sock {
     u32 snd_ssthresh;
     u32 srtt_us;
     u32 max_packets_out;
+    u32 delivered;
+    u32 snd_una;
+    u32 snd_nxt;
     u32 is_cwnd_limited : 1;
     struct minmax rtt_min;
     /* When the packet that is being dealt with came, in us. */

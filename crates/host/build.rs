@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The programs `bpf/NAME.bpf.c`.
-const PROGRAMS: [&str; 3] = ["fast", "fast_connections", "fast_vectors"];
+const PROGRAMS: [&str; 4] = ["backfill", "fast", "fast_connections", "fast_vectors"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

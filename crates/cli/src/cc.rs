@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use clap::{Args, Subcommand, ValueEnum};
 
 use headend_engine::time::Duration;
+use headend_host::backfill;
 use headend_host::fast::{self, DEFAULT_SETTING, FastConnection, Installed, Instance, Parameters};
 use headend_host::netns::Namespace;
 use headend_host::sysctl::{self, KernelSetting};
@@ -13,16 +14,17 @@ use headend_host::{Error, socket};
 use crate::failure::Failure;
 use crate::printing::{self, Format};
 
-/// Put FAST, a congestion control that keeps a set number of its packets in queues, into the running kernel
+/// Put a congestion control into the running kernel: FAST, which goes by delay, or Backfill, for lines that lose packets
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     headend cc install fast --alpha 12\n  \
+    headend cc install backfill\n  \
     headend cc status\n  \
     headend cc set alpha=20\n  \
     headend cc remove fast\n\n\
     Once installed, every user's programs can choose it by its name: by the socket option TCP_CONGESTION, by route \
     (ip route change ... congctl fast) or as default (--default, or sysctl net.ipv4.tcp_congestion_control=fast).\n\
-    It takes root, Linux 6.1 or later and a kernel with BTF.\n\
+    It takes root, Linux 6.1 or later (Backfill: 6.10) and a kernel with BTF.\n\
     Exit codes: 0; 2 for a wrong request, or for what this machine or build lacks; 1 for a failure.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -40,8 +42,9 @@ enum Command {
         parameters: Chosen,
 
         /// The name by which programs, routes and settings choose it; a name has one alpha, and two names have two
-        #[arg(long, default_value = "fast")]
-        name: String,
+        /// [default: the algorithm's]
+        #[arg(long)]
+        name: Option<String>,
 
         /// Make it the default of new connections in this network namespace
         #[arg(long)]
@@ -84,26 +87,44 @@ enum Command {
 enum Algorithm {
     /// FAST TCP (Jin, Wei and Low 2004)
     Fast,
+    /// The larger of a CUBIC window and one that fills the line while its queue is short; it has no parameters
+    Backfill,
 }
 
 /// FAST's parameters.
 #[derive(Args, Clone, Copy, Debug)]
 struct Chosen {
     /// Packets of its own that each connection aims to have in the queues of its path
-    #[arg(long, value_name = "N", default_value_t = Parameters::DEFAULT.alpha_packets)]
-    alpha: u32,
+    /// [default: 20]
+    #[arg(long, value_name = "N")]
+    alpha: Option<u32>,
 
     /// The part of the way to its aim that the window goes with every update, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = Parameters::DEFAULT.gamma_percent)]
-    gamma: u32,
+    /// [default: 50]
+    #[arg(long, value_name = "PERCENT")]
+    gamma: Option<u32>,
 
     /// Round trips from one update of the window to the next
-    #[arg(long, value_name = "N", default_value_t = Parameters::DEFAULT.update_rounds)]
-    rounds: u32,
+    /// [default: 2]
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
 
     /// Seconds after which a base round trip that was not seen again is checked, as a longer route asks for; 0 never does
-    #[arg(long, value_name = "SECONDS", default_value_t = Parameters::DEFAULT.check_seconds)]
-    check: u32,
+    /// [default: 5]
+    #[arg(long, value_name = "SECONDS")]
+    check: Option<u32>,
+}
+
+impl Chosen {
+    fn parameters(self) -> Parameters {
+        let Parameters { alpha_packets, gamma_percent, update_rounds, check_seconds } = Parameters::DEFAULT;
+        Parameters {
+            alpha_packets: self.alpha.unwrap_or(alpha_packets),
+            gamma_percent: self.gamma.unwrap_or(gamma_percent),
+            update_rounds: self.rounds.unwrap_or(update_rounds),
+            check_seconds: self.check.unwrap_or(check_seconds),
+        }
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -112,10 +133,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     match &arguments.command {
         Command::Install { algorithm: Algorithm::Fast, parameters, name, default } => {
-            let &Chosen { alpha, gamma, rounds, check } = parameters;
-            let parameters =
-                Parameters { alpha_packets: alpha, gamma_percent: gamma, update_rounds: rounds, check_seconds: check };
-            install(name, parameters, *default)
+            install_fast(name.as_deref().unwrap_or("fast"), parameters.parameters(), *default)
+        }
+        Command::Install { algorithm: Algorithm::Backfill, parameters, name, default } => {
+            let Chosen { alpha, gamma, rounds, check } = parameters;
+            if alpha.or(*gamma).or(*rounds).or(*check).is_some() {
+                return Err(Failure::Wrong(
+                    "backfill has no parameters: alpha, gamma, rounds and check are FAST's".to_owned(),
+                ));
+            }
+            install_backfill(name.as_deref().unwrap_or("backfill"), *default)
         }
         Command::List { format } => list(*format),
         Command::Status { all, format } => status(*all, *format),
@@ -124,7 +151,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-fn install(name: &str, parameters: Parameters, is_default: bool) -> Result<(), Failure> {
+fn install_fast(name: &str, parameters: Parameters, is_default: bool) -> Result<(), Failure> {
     if let Some(there) = fast::installed().map_err(failure)?.into_iter().find(|there| there.name == name) {
         let text = format!(
             "{name} is installed already, with alpha {}; change it with `headend cc set --name {name} alpha=N`, or \
@@ -140,9 +167,26 @@ fn install(name: &str, parameters: Parameters, is_default: bool) -> Result<(), F
         fast::remove(name).map_err(failure)?;
         return Err(failure(error));
     }
+    say_installed(name, &describe(parameters), before.as_deref())
+}
+
+fn install_backfill(name: &str, is_default: bool) -> Result<(), Failure> {
+    if let Some(missing) = backfill::missing() {
+        return Err(Failure::Wrong(format!("headend cc: {missing}")));
+    }
+    let before = if is_default { Some(sysctl::read(DEFAULT_SETTING)?) } else { None };
+    backfill::Instance::load(name).and_then(backfill::Instance::keep).map_err(failure)?;
+    if is_default && let Err(error) = KernelSetting::new(DEFAULT_SETTING, name).apply() {
+        backfill::remove(name).map_err(failure)?;
+        return Err(failure(error));
+    }
+    say_installed(name, "the larger of CUBIC's window and one that fills the line", before.as_deref())
+}
+
+fn say_installed(name: &str, what: &str, default_before: Option<&str>) -> Result<(), Failure> {
     printing::print(|out| {
-        writeln!(out, "installed {name}: {}", describe(parameters))?;
-        match &before {
+        writeln!(out, "installed {name}: {what}")?;
+        match default_before {
             Some(before) => writeln!(out, "new connections of this network namespace use it; before it was {before}"),
             None => Ok(()),
         }
@@ -190,8 +234,11 @@ fn list(format: Format) -> Result<(), Failure> {
         all.filter(|connection| connection.name == name && !connection.is_listening).count()
     };
     let default = everywhere.first().map(|here| here.default.clone()).unwrap_or_default();
+    let backfills = backfill::installed().map_err(failure)?;
     match format {
-        Format::Table if installed.is_empty() => printing::print(|out| writeln!(out, "nothing is installed")),
+        Format::Table if installed.is_empty() && backfills.is_empty() => {
+            printing::print(|out| writeln!(out, "nothing is installed"))
+        }
         Format::Table => {
             let headings =
                 ["name", "alpha", "gamma [%]", "rounds", "check [s]", "connections", "default here"].map(str::to_owned);
@@ -208,7 +255,11 @@ fn list(format: Format) -> Result<(), Failure> {
                     is_default.to_owned(),
                 ]
             };
-            let rows: Vec<Vec<String>> = installed.iter().map(row).collect();
+            let bare = |name: &String| {
+                let is_default = if *name == default { "yes" } else { "no" };
+                [name.as_str(), "-", "-", "-", "-", "-", is_default].map(str::to_owned).to_vec()
+            };
+            let rows: Vec<Vec<String>> = installed.iter().map(row).chain(backfills.iter().map(bare)).collect();
             printing::print(|out| printing::write_table(out, &headings, &rows))
         }
         Format::Json => {
@@ -223,7 +274,8 @@ fn list(format: Format) -> Result<(), Failure> {
                     "is_default": one.name == default,
                 })
             };
-            let json: serde_json::Value = installed.iter().map(object).collect();
+            let bare = |name: &String| serde_json::json!({ "name": name, "is_default": *name == default });
+            let json: serde_json::Value = installed.iter().map(object).chain(backfills.iter().map(bare)).collect();
             printing::print(|out| writeln!(out, "{json:#}"))
         }
     }
@@ -320,6 +372,11 @@ fn set(name: Option<&str>, changes: &[String]) -> Result<(), Failure> {
 
 fn remove(name: Option<&str>) -> Result<(), Failure> {
     let installed = fast::installed().map_err(failure)?;
+    let backfills = backfill::installed().map_err(failure)?;
+    let the_only = (installed.is_empty() && backfills.len() == 1).then(|| backfills[0].as_str());
+    if let Some(name) = name.or(the_only).filter(|name| backfills.iter().any(|there| there == name)) {
+        return remove_backfill(name);
+    }
     match name.filter(|name| installed.iter().all(|one| one.name != *name)) {
         Some(name) => remove_what_is_left(name),
         None => remove_installed(the_one(name)?),
@@ -336,6 +393,15 @@ fn remove_what_is_left(name: &str) -> Result<(), Failure> {
     let said = release(name, None)?;
     printing::print(|out| {
         writeln!(out, "{name} was not installed any more")?;
+        said.iter().try_for_each(|line| writeln!(out, "{line}"))
+    })
+}
+
+fn remove_backfill(name: &str) -> Result<(), Failure> {
+    let said = release(name, None)?;
+    backfill::remove(name).map_err(failure)?;
+    printing::print(|out| {
+        writeln!(out, "removed {name}")?;
         said.iter().try_for_each(|line| writeln!(out, "{line}"))
     })
 }

@@ -238,13 +238,13 @@ fn release() -> String {
 }
 
 /// The first two numbers of a kernel's release.
-fn version(release: &str) -> Option<[u32; 2]> {
+pub(crate) fn version(release: &str) -> Option<[u32; 2]> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some([numbers.next()?.ok()?, numbers.next()?.ok()?])
 }
 
 /// Checks that the kernel takes `name` (`bpf_obj_name_cpy`), without the dot, which the BPF file system does not take.
-fn check_name(name: &str) -> Result<(), String> {
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let is_right = (1..=NAME_MAX).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if is_right { Ok(()) } else { Err(format!("a name has 1 to {NAME_MAX} letters, digits and underscores")) }
 }

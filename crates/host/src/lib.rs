@@ -5,6 +5,9 @@
 //! nothing in it.
 #![cfg(target_os = "linux")]
 
+pub mod backfill;
+#[cfg(feature = "bpf")]
+mod bpf;
 pub mod clock;
 pub mod device;
 mod error;

@@ -1,5 +1,8 @@
 //! These put programs into the running kernel: they need root and say so where they are skipped.
 
+use std::fs;
+use std::path::Path;
+
 use super::*;
 use crate::socket::kernel_names;
 
@@ -61,7 +64,7 @@ fn a_folder_that_is_not_ours_hides_nothing_of_what_is() {
     if !can_load() {
         return;
     }
-    mount().unwrap();
+    bpf::mount().unwrap();
     let strange = Path::new(FOLDER).join(format!("not-ours-{}", std::process::id()));
     fs::create_dir_all(&strange).unwrap();
     let found = installed();
