@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import headend
 from headend.backfill.cells import Cell
 from headend.backfill.goals import Bench
 from headend.papers import stats
+
+SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
+PUBLISHED: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
+    "scenarios/docsis.toml, 3 Mbit/s down, others send": ("docsis.toml", "get", {}),
+    "scenarios/hfc.toml, 1% loss": ("hfc.toml", "get", {"links.cable.down.loss": "1%"}),
+    "scenarios/hfc.toml, 5% loss": ("hfc.toml", "get", {"links.cable.down.loss": "5%"}),
+    "scenarios/handover.toml, 20, 2 and 20 Mbit/s": ("handover.toml", "get", {}),
+}
+"""Cable, DOCSIS and mobile links that are published as examples."""
 
 RED = {"model": "red", "min": 10, "max": 30, "max_chance": "10%", "buffer": "100 packets"}
 
@@ -121,3 +133,12 @@ def networks(bench: Bench) -> Iterator[Line]:
         "short flows, 60 ms, no damage, 0.25 BDP": cell.but(loss=0.0, bdp=0.25),
     }.items():
         yield name, text(one), text(one.but(law="cubic"))
+    for name, (file, flow, settings) in PUBLISHED.items():
+
+        def found(law: str, file: str = file, flow: str = flow, settings: Mapping[str, Any] = settings) -> str:
+            chosen = {**settings, "nodes.server.personality": "linux", "nodes.server.tcp.controller": law}
+            result = headend.run(SCENARIOS / file, set=chosen, seed=bench.seed, runs=min(bench.runs, 5), threads=1)
+            rows = result.flows.where(flow=flow)
+            return f"{_text(rows.by_run(rows['goodput_bps']) / 1e6)} Mbit/s"
+
+        yield name, found(bench.law), found("cubic")
