@@ -34,8 +34,7 @@ pub struct Counters {
 ///
 /// Each control TCP spends up to a VMSS of data for each segment that it may send, and then sends the segment's header:
 /// data trigger headers, and never the other way round. A packet is sent whole, so the last one may take more than is left;
-/// that is then missing next time. One that is longer than a VMSS waits until the window has room for all of it. A header that
-/// was lost is sent again like any other, with new data before it.
+/// that is then missing next time. A header that was lost is sent again like any other, with new data before it.
 #[derive(Debug)]
 pub struct Sender {
     tunnel: Tunnel,
@@ -45,6 +44,8 @@ pub struct Sender {
     vmss: Bytes,
     /// The longest user's packet that ever came.
     longest: Bytes,
+    /// A packet longer than a VMSS waits for credit for all of it.
+    awaits_whole_credit: bool,
     guaranteed: Option<Bucket>,
     /// Packets wait in somebody's queue before the tunnel queue.
     backlogged: bool,
@@ -96,6 +97,7 @@ impl Sender {
             turn: 0,
             vmss,
             longest: Bytes::ZERO,
+            awaits_whole_credit: false,
             guaranteed: guaranteed.map(Bucket::new),
             backlogged: false,
             charged: 0,
@@ -103,6 +105,12 @@ impl Sender {
             copying: None,
             counters: Counters::default(),
         }
+    }
+
+    /// Holds a packet that is longer than a VMSS until the window has room for all of it (s2.2.5.2). Not for callers who push a
+    /// packet only when the circuit [allows](Sender::allows) one, whatever its length: it is to leave then.
+    pub fn with_whole_credit(self) -> Sender {
+        Sender { awaits_whole_credit: true, ..self }
     }
 
     /// Sends each header so many times more, right behind itself: then it is lost only if all of them are (s4.9). Copies
@@ -300,7 +308,7 @@ impl Sender {
     /// buffer is measured for no more data than headers may follow (s2.2.7.2).
     #[inline]
     fn has_credit(&mut self) -> bool {
-        self.longest <= self.vmss || self.has_credit_for_first()
+        !self.awaits_whole_credit || self.longest <= self.vmss || self.has_credit_for_first()
     }
 
     #[cold]

@@ -246,7 +246,7 @@ fn the_guaranteed_rate_holds_without_headers_however_many_are_lost() {
 #[test]
 fn a_packet_longer_than_a_vmss_waits_for_as_much_of_the_window() {
     let base = Personality { initial_window_segments: Some(4), ..Personality::sack() };
-    let mut path = Path::new(1, 500, None, Capacity::Packets(10), &base);
+    let mut path = Path::new(1, 500, None, Capacity::Packets(10), &base).with(Sender::with_whole_credit);
     // Of a window of 2000 bytes, 1000 are left when the second comes: it waits for acknowledgements, 10 ms.
     path.run(&[(at_ms(100), packet(0, 1_000)), (at_ms(100), packet(1, 1_500))], at_ms(1_000));
     let times: Vec<Time> = path.sent.iter().map(|(time, _)| *time).collect();
@@ -257,7 +257,7 @@ fn a_packet_longer_than_a_vmss_waits_for_as_much_of_the_window() {
 #[test]
 fn a_packet_longer_than_the_window_leaves_while_nothing_is_under_way() {
     let base = Personality { initial_window_segments: Some(1), ..Personality::sack() };
-    let mut path = Path::new(1, 500, None, Capacity::Packets(10), &base);
+    let mut path = Path::new(1, 500, None, Capacity::Packets(10), &base).with(Sender::with_whole_credit);
     path.run(&[(at_ms(100), packet(0, 1_500))], at_ms(5_000));
     assert_eq!((path.sent.len(), path.headers.len()), (1, 3));
 }
@@ -410,6 +410,7 @@ proptest! {
         vmss in 500..6_000_u64,
         guaranteed in prop::option::of(1..4_000_u64),
         room in 1..200_u64,
+        awaits_whole_credit in any::<bool>(),
         sender in 0..4_usize,
         controller in prop::option::of(0..controllers().len()),
     ) {
@@ -417,6 +418,9 @@ proptest! {
         let controller = controller.map_or(base.controller.clone(), |which| controllers()[which].clone());
         let base = Personality { controller, ..base };
         let mut path = Path::new(controls, vmss, guaranteed.map(Rate::kbit), Capacity::Packets(room), &base);
+        if awaits_whole_credit {
+            path = path.with(Sender::with_whole_credit);
+        }
         path.losses = losses.into();
         path.delays = delays.into_iter().map(Duration::from_millis).collect();
         let mut charged = 0;

@@ -57,7 +57,8 @@ pub(super) fn join(
             Implementation::Decoupling { controls, vmss, copies, gmb } => {
                 let personality = control_personality(base, vmss);
                 let (sending, receiving) = (0..controls).map(|_| pair(&personality)).unzip();
-                let sender = Sender::new(tunnel, sending, vmss, gmb).with_copies(copies, &personality);
+                let sender =
+                    Sender::new(tunnel, sending, vmss, gmb).with_copies(copies, &personality).with_whole_credit();
                 let receiver = Receiver::new(receiving);
                 let receiver = if copies > 0 { receiver.with_copies() } else { receiver };
                 (edge::End::Sends(Box::new(sender), entry), edge::End::Receives(receiver), personality)
