@@ -9,7 +9,7 @@
 //!
 //! Names that begin with BBR are the draft's. Where it leaves a choice, it is Linux's (`tcp_bbr.c`): windows in whole
 //! segments, a pace 1% below the rate, room in the window for three bursts. Linux's two additions are here as well:
-//! [`policer`], which detects policers, and [`aggregation`], an allowance for acknowledgements that come in bunches.
+//! `policer`, which detects policers, and `aggregation`, an allowance for acknowledgements that come in bunches.
 
 mod aggregation;
 mod filter;
