@@ -156,7 +156,9 @@ class Way:
 def status(binary: Path, at: Path) -> dict[str, object]:
     """What a trunk's daemon says of its peer; nothing if it does not answer."""
     done = subprocess.run([binary, "trunk", "status", "--json", "--socket", at], capture_output=True, check=False)
-    return json.loads(done.stdout)["peers"][0] if done.returncode == 0 else {}
+    # One that has just started has not yet said anything.
+    peers = json.loads(done.stdout)["peers"] if done.returncode == 0 else []
+    return peers[0] if peers else {}
 
 
 @contextmanager
