@@ -32,7 +32,7 @@ pub(super) fn of(text: &str, field: &str) -> Option<usize> {
                 (at, end.map_or(lines.len(), |end| at + 1 + end))
             });
             let is_named = |line: &&str| value_of(line, "name").is_some_and(|value| value.trim_matches('"') == name);
-            tables.into_iter().find(|(begin, end)| lines[*begin..*end].iter().any(|line| is_named(&line)))?
+            tables.into_iter().find(|(begin, end)| lines[*begin..*end].iter().any(is_named))?
         }
     };
     let found = (begin..end).find(|at| value_of(lines[*at], field).is_some());
