@@ -40,6 +40,8 @@ pub const DATA_HEADER: usize = 1 + 1 + 4 + 8;
 /// Flags of a user's packet: its checksum is left open; it left without control and has no number.
 const OPEN: u8 = 1;
 const FREE: u8 = 2;
+/// The largest number of a packet: none ever comes so far (RFC 9000 s12.3).
+const NUMBER_MAX: u64 = (1 << 62) - 1;
 /// The shortest packet: a header of IPv4.
 const PACKET_MIN: usize = 20;
 /// A control packet without SACK blocks.
@@ -254,7 +256,8 @@ impl<'a> Message<'a> {
                 let (circuit, number) = (u32_at(bytes, 2)?, u64_at(bytes, 6)?);
                 let is_free = flags & FREE != 0;
                 let packet = &bytes[DATA_HEADER..];
-                (!is_free || number == 0).then_some(Message::Data {
+                let is_possible = if is_free { number == 0 } else { number <= NUMBER_MAX };
+                is_possible.then_some(Message::Data {
                     circuit,
                     number: (!is_free).then_some(number),
                     is_open: flags & OPEN != 0,
@@ -354,7 +357,7 @@ mod tests {
     }
 
     fn data() -> impl Strategy<Value = Message<'static>> {
-        let number = prop::option::of(any::<u64>());
+        let number = prop::option::of(0..=NUMBER_MAX);
         (any::<u32>(), number, any::<bool>(), PACKET_MIN..100).prop_map(|(circuit, number, is_open, len)| {
             const PACKET: [u8; 100] = [0x45; 100];
             Message::Data { circuit, number, is_open, packet: &PACKET[..len] }
