@@ -283,9 +283,10 @@ impl File {
                 addresses: self.addresses.into_iter().map(|address| address.0).collect(),
                 mtu: self.mtu,
             },
+            gentle: Duration::from_secs(0),
             fallback: match (self.fallback, carriage) {
                 (Some(FallbackName::Direct), _) | (None, Carriage::Native) => Fallback::Direct,
-                (Some(FallbackName::Block), _) | (None, Carriage::Sealed) => Fallback::Block,
+                (Some(FallbackName::Block), _) | (None, _) => Fallback::Block,
             },
             dead_after: self.dead_after.map_or(DEAD_AFTER, |span| span.0),
             classes,

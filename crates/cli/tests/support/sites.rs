@@ -344,6 +344,16 @@ impl Daemon {
         self.log()
     }
 
+    /// Waits until it ends by itself. Returns its code and its log.
+    pub(crate) fn ended(mut self) -> (Option<i32>, String) {
+        let mut code = None;
+        wait_for("the daemon ends", || {
+            code = self.child.try_wait().expect("it can be asked");
+            code.is_some()
+        });
+        (code.and_then(|code| code.code()), self.log())
+    }
+
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");

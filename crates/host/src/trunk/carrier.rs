@@ -10,6 +10,7 @@ use super::config::{Carriage, Config};
 use super::native::{self, Native};
 use super::outbox::Outbox;
 use super::peer::Peer;
+use super::probe::Probe;
 use super::runs::Place;
 use super::sealed::{self, Sealed, Strays};
 use crate::error::Error;
@@ -21,6 +22,7 @@ use crate::nfqueue::Queue;
 pub(super) enum Carrier {
     Native(Native),
     Sealed(Box<Sealed>),
+    Probe(Probe),
 }
 
 impl Carriage {
@@ -43,6 +45,7 @@ impl Carriage {
 pub fn settings(config: &Config) -> Vec<String> {
     match config.carriage {
         Carriage::Native => native::rules(config).shown(),
+        Carriage::Probe => Vec::new(),
         Carriage::Sealed => {
             let name = &config.device.name;
             let mut lines =
@@ -61,6 +64,7 @@ impl Carrier {
         Ok(match config.carriage {
             Carriage::Native => Carrier::Native(Native::open(config)?),
             Carriage::Sealed => Carrier::Sealed(Box::new(Sealed::open(config)?)),
+            Carriage::Probe => Carrier::Probe(Probe::new(config)),
         })
     }
 
@@ -69,14 +73,22 @@ impl Carrier {
         match self {
             Carrier::Native(native) => native.begin(),
             Carrier::Sealed(sealed) => sealed.begin(),
+            Carrier::Probe(_) => Ok(Vec::new()),
         }
     }
 
-    /// Takes away what was set.
-    pub(super) fn end(&mut self, peers: &mut [Peer], config: &Config, numbers: &Numbers) -> Result<(), Error> {
+    /// Takes away what was set. After a failure, what keeps packets from passing unencrypted stays, for the next start to find.
+    pub(super) fn end(
+        &mut self,
+        peers: &mut [Peer],
+        config: &Config,
+        numbers: &Numbers,
+        is_orderly: bool,
+    ) -> Result<(), Error> {
         match self {
             Carrier::Native(native) => native.end(peers, config, numbers),
-            Carrier::Sealed(sealed) => sealed.end(),
+            Carrier::Sealed(sealed) if is_orderly => sealed.end(),
+            Carrier::Sealed(_) | Carrier::Probe(_) => Ok(()),
         }
     }
 
@@ -85,6 +97,7 @@ impl Carrier {
         match self {
             Carrier::Native(native) => native.fds().collect(),
             Carrier::Sealed(sealed) => vec![sealed.as_fd()],
+            Carrier::Probe(_) => Vec::new(),
         }
     }
 
@@ -93,6 +106,7 @@ impl Carrier {
         match self {
             Carrier::Native(native) => native.take_in(peers, config, numbers),
             Carrier::Sealed(sealed) => sealed.take_in(peers, config, numbers),
+            Carrier::Probe(_) => Ok(()),
         }
     }
 
@@ -108,6 +122,7 @@ impl Carrier {
             let may = match self {
                 Carrier::Native(native) => native.release((number, peer), now, outbox)?,
                 Carrier::Sealed(sealed) => sealed.release(peer, now, outbox),
+                Carrier::Probe(probe) => probe.release(peer, now, outbox),
             };
             wake = earlier(wake, may);
         }
@@ -133,6 +148,7 @@ impl Carrier {
         match self {
             Carrier::Native(native) => (native.errors(), Strays::default()),
             Carrier::Sealed(sealed) => (0, sealed.strays),
+            Carrier::Probe(_) => (0, Strays::default()),
         }
     }
 }

@@ -55,6 +55,9 @@ impl Config {
 
     fn check_carriage(&self) -> Result<(), Wrong> {
         let device = &self.device;
+        if self.carriage == Carriage::Probe {
+            return Ok(());
+        }
         if self.carriage == Carriage::Native {
             let field = if device.mtu.is_some() { "mtu" } else { "addresses" };
             let has_device = device.mtu.is_some() || !device.addresses.is_empty();

@@ -34,6 +34,8 @@ pub struct Config {
     pub queue: u16,
     /// The device through which users' packets pass in sealed carriage.
     pub device: DeviceConfig,
+    /// The time for which a probe sends little, so that what it sees is none of its own doing.
+    pub gentle: Duration,
     /// The treatment of users' packets without a circuit.
     pub fallback: Fallback,
     /// Time without a word after which a peer counts as gone.
@@ -55,6 +57,8 @@ pub enum Carriage {
     Native,
     /// They come into this process, and go in datagrams of its own, encrypted and numbered.
     Sealed,
+    /// There are none: the datagrams are as in sealed carriage, and their packets are thrown away where they arrive.
+    Probe,
 }
 
 impl Carriage {
@@ -62,6 +66,7 @@ impl Carriage {
         match self {
             Carriage::Native => 0,
             Carriage::Sealed => 1,
+            Carriage::Probe => 2,
         }
     }
 
@@ -69,6 +74,7 @@ impl Carriage {
         match number {
             0 => Some(Carriage::Native),
             1 => Some(Carriage::Sealed),
+            2 => Some(Carriage::Probe),
             _ => None,
         }
     }
@@ -78,6 +84,7 @@ impl Carriage {
         match self {
             Carriage::Native => "native",
             Carriage::Sealed => "sealed",
+            Carriage::Probe => "probe",
         }
     }
 }

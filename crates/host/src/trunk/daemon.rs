@@ -105,7 +105,10 @@ impl Trunk {
     /// Opens the socket and what brings users' packets in the calling thread's namespace, and then sets what leads them there.
     /// `config` has been [checked](Config::check).
     pub fn start(config: Config, identity: Identity) -> Result<Trunk, Error> {
-        let missing = privilege::missing_for_trunks(config.carriage == Carriage::Sealed);
+        let missing = match config.carriage {
+            Carriage::Probe => Vec::new(),
+            carriage => privilege::missing_for_trunks(carriage == Carriage::Sealed),
+        };
         if !missing.is_empty() {
             let why =
                 io::Error::new(io::ErrorKind::PermissionDenied, format!("this process lacks {}", missing.join("; ")));
@@ -172,7 +175,7 @@ impl Trunk {
         let now = self.clock.now();
         let mut outbox = Outbox::default();
         self.peers.iter_mut().for_each(|peer| peer.part(now, &mut outbox));
-        let removed = self.carrier.end(&mut self.peers, &self.config, &self.numbers);
+        let removed = self.carrier.end(&mut self.peers, &self.config, &self.numbers, outcome.is_ok());
         self.send(&outbox);
         outcome.and(removed)
     }
@@ -238,8 +241,9 @@ impl Trunk {
         let way = Way { to: meta.addr, from: meta.dst_ip };
         let ecn = meta.ecn.map_or(0, |ecn| ecn as u8);
         let Some(train) = buffer.get_mut(..meta.len) else { return };
+        let from = way.to.ip().to_canonical();
         // To an address in a peer's networks the trunk's own packets would go through the trunk.
-        if self.config.peers.iter().flat_map(|peer| &peer.networks).any(|network| network.contains(&way.to.ip())) {
+        if self.config.peers.iter().flat_map(|peer| &peer.networks).any(|network| network.contains(&from)) {
             self.looped += 1;
             return;
         }

@@ -16,6 +16,7 @@
 //! | `carrier` | the carriage, one of the two that follow |
 //! | `native` `rules` | the kernel's queues of packets; the rules that lead them there |
 //! | `sealed` `routes` | the device; the routes that lead there |
+//! | `probe` | neither: datagrams that measure the path |
 //! | `bundle` `store` `runs` `layout` | several segments as one packet: cut when they leave, held until then, joined when they have come |
 //! | `daemon` `status` | the loop; what it is at |
 
@@ -32,6 +33,7 @@ mod layout;
 mod native;
 mod outbox;
 mod peer;
+mod probe;
 mod replay;
 mod routes;
 mod rules;

@@ -242,7 +242,8 @@ impl Peer {
 
     fn begin(&mut self, session: Session) {
         self.counters.sessions += 1;
-        self.ask_at = session.rekey_at();
+        // When the next is due says the session.
+        self.ask_at = session.since;
         self.previous = self.current.replace(session);
     }
 
@@ -316,7 +317,11 @@ impl Peer {
     /// Answers an offer, and grants as much of it as the file allows.
     fn take_offer(&mut self, now: Time, offer: Terms, outbox: &mut Outbox) {
         let most = self.config.receive;
-        let carriage = self.habits.carriage;
+        // A probe asks for nothing of this end but to count what it throws away.
+        let carriage = match offer.carriage {
+            Carriage::Probe => Carriage::Probe,
+            _ => self.habits.carriage,
+        };
         let is_possible = VMSS.contains(&offer.vmss) && offer.carriage == carriage;
         let controls = if is_possible { offer.controls.min(most.controls_max) } else { 0 };
         let guaranteed_bps = offer.guaranteed_bps.min(most.guaranteed_max.get());
@@ -324,7 +329,7 @@ impl Peer {
         if controls > 0 && self.from.as_ref().is_none_or(|from| from.terms() != granted) {
             self.from = Some(match carriage {
                 Carriage::Native => Incoming::Headers(HeaderReceiver::new(granted)),
-                Carriage::Sealed => Incoming::InBand(DatagramReceiver::new(granted, now)),
+                Carriage::Sealed | Carriage::Probe => Incoming::InBand(DatagramReceiver::new(granted, now)),
             });
         }
         self.send(now, &Message::Answer(granted), outbox);
@@ -349,7 +354,7 @@ impl Peer {
         let send = &self.config.send;
         self.to = To::Circuit(Box::new(match terms.carriage {
             Carriage::Native => Outgoing::Headers(HeaderSender::new(terms, &send.controller)),
-            Carriage::Sealed => {
+            Carriage::Sealed | Carriage::Probe => {
                 let unit = u64::from(self.habits.mtu) + self.way.map_or(0, |way| on_wire(&way, 0));
                 Outgoing::InBand(DatagramSender::new(terms, send, Bytes::new(unit)))
             }

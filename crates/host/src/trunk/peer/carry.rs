@@ -116,20 +116,20 @@ impl Peer {
         len: u64,
         outbox: &mut Outbox,
     ) -> bool {
-        if self.habits.carriage != Carriage::Sealed {
-            self.counters.refused += 1;
-            return false;
-        }
         match &mut self.from {
             Some(Incoming::InBand(from)) if from.terms.circuit == circuit => {
                 let is_granted = from.receive(now, number, len);
                 self.counters.ungranted += u64::from(!is_granted);
-                is_granted
+                is_granted && from.terms.carriage == Carriage::Sealed
             }
-            // This end has begun anew, and the other does not know yet. The packet is as good as any, if it left under control.
+            _ if self.habits.carriage != Carriage::Sealed => {
+                self.counters.refused += 1;
+                false
+            }
+            // Of the circuit before, and still under way. The packet is as good as any, if it left under control.
             _ => {
                 self.deny(now, circuit, outbox);
-                number.is_some()
+                number.is_some() && self.config.receive.controls_max > 0
             }
         }
     }

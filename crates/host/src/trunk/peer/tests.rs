@@ -154,7 +154,7 @@ impl Net {
                 let mut leaving = Vec::new();
                 let mut hold = match peer.peer.habits.carriage {
                     Carriage::Native => Hold::Kernel(&mut leaving),
-                    Carriage::Sealed => Hold::Here(&mut peer.store),
+                    Carriage::Sealed | Carriage::Probe => Hold::Here(&mut peer.store),
                 };
                 let may = peer.peer.release(now, &mut hold, &mut outbox);
                 peer.left.extend(leaving.iter().map(|packet| packet.id));
