@@ -9,6 +9,7 @@ macro_rules! eprintln {
 }
 
 mod admin;
+mod ctl;
 mod file;
 mod lines;
 mod password;
@@ -31,10 +32,12 @@ use headend_host::proxy::inbound::Destination;
 use headend_host::proxy::{Proxy, ProxyError, Sinks};
 
 use headend_host::handover;
+use headend_host::privilege;
 use headend_host::service::{self, News, Passed, Supervisor};
 
 use crate::failure::Failure;
 use admin::{Admin, State};
+use ctl::Consequence;
 use lines::Lines;
 
 /// Split TCP connections: end those of clients here, and connect on to servers
@@ -107,6 +110,7 @@ pub(crate) struct Arguments {
 enum Subcommand {
     Rules(rules::Arguments),
     Password(password::Arguments),
+    Ctl(ctl::Arguments),
 }
 
 /// The ways in, as files and the command line have them.
@@ -136,6 +140,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Some(Subcommand::Rules(rules)) => return rules::run(rules),
         Some(Subcommand::Password(password)) => return password::run(password),
+        Some(Subcommand::Ctl(ctl)) => return ctl::run(ctl),
         None => {}
     }
     let config = read(arguments)?;
@@ -175,6 +180,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         predecessor.relieve()?;
         eprintln!("took over from the proxy that ran");
     }
+    if let Err(error) = privilege::forbid_needless_calls() {
+        eprintln!("{error}; the proxy runs without that");
+    }
     let outcome = runtime.block_on(serve(proxy, admin.as_ref(), supervisor.as_ref(), arguments.config.as_deref()));
     writing.finish();
     outcome
@@ -204,6 +212,8 @@ async fn serve(
     let notify = |news: News<'_>| supervisor.iter().for_each(|supervisor| supervisor.tell(news));
     let no_door = |error: std::io::Error| Failure::Failed(format!("no successor can be waited for: {error}"));
     let door = proxy.door().map(|door| UnixListener::from_std(door.try_clone()?)).transpose().map_err(no_door)?;
+    let control = proxy.control().map(|control| UnixListener::from_std(control.try_clone()?)).transpose();
+    let control = control.map_err(|error| Failure::Failed(format!("nobody can ask at the control socket: {error}")))?;
     let due = supervisor.and_then(|supervisor| supervisor.watchdog).map_or(ASK_EVERY, |due| ASK_EVERY.min(due / 2));
     let mut clock = tokio::time::interval(due);
     let mut answered = Instant::now();
@@ -236,6 +246,13 @@ async fn serve(
                     tell(&proxy, if is_stuck { State::Stuck } else { State::Serving });
                 }
             }
+            asked = next(control.as_ref()) => if let Ok(asked) = asked {
+                match ctl::serve(&mut proxy, asked).await {
+                    Consequence::Nothing => {}
+                    Consequence::Drain => break State::Draining,
+                    Consequence::Changed => tell(&proxy, State::Serving),
+                }
+            },
             successor = next(door.as_ref()) => {
                 if has_handed_over(&proxy, successor) {
                     break State::HandedOver;
@@ -266,9 +283,12 @@ async fn serve(
     if left > 0 {
         eprintln!("{left} connections are reset");
     }
-    if let (State::Draining, Some(path)) = (state, &proxy.config().handover) {
-        // Left behind, where this user may not remove it, it does no harm.
-        let _ = std::fs::remove_file(path);
+    if state == State::Draining {
+        let config = proxy.config();
+        for path in config.handover.iter().chain(&config.control) {
+            // Left behind, where this user may not remove it, it does no harm.
+            let _ = std::fs::remove_file(path);
+        }
     }
     proxy.stop();
     Ok(())
@@ -301,7 +321,7 @@ impl Disk {
     }
 }
 
-/// The next process that asks for the sockets of this one.
+/// The next process that asks at a socket.
 async fn next(door: Option<&UnixListener>) -> std::io::Result<UnixStream> {
     match door {
         Some(door) => door.accept().await.map(|(stream, _)| stream),

@@ -202,6 +202,61 @@ fn a_refused_client_is_answered_with_the_reason() {
 }
 
 #[test]
+fn no_thread_of_a_running_proxy_may_start_a_program() {
+    let mut proxy = Proxy::start("[admin]\nlisten = \"127.0.0.1:0\"\n");
+    proxy.says("to look at");
+    server_and_client(&proxy, Tongue::Connect);
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", proxy.process_id())).unwrap();
+    let mut count = 0;
+    for task in tasks {
+        let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        assert!(status.contains("Seccomp:\t2\n") && status.contains("NoNewPrivs:\t1\n"), "{status}");
+        count += 1;
+    }
+    assert!(count >= 4, "workers, names, lines and the page have a thread each, not {count}");
+}
+
+#[test]
+fn signals_for_logs_do_not_end_it() {
+    let mut proxy = Proxy::start("");
+    for signal in ["USR1", "USR2"] {
+        proxy.signal(signal);
+        proxy.says("SIGUSR1 and SIGUSR2 change nothing");
+    }
+    server_and_client(&proxy, Tongue::Socks5);
+}
+
+#[test]
+fn a_running_proxy_is_asked_and_changed_over_its_socket() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let socket = folder.path().join("control.sock");
+    let mut proxy = Proxy::start_with(&format!("control = {socket:?}\n"), "");
+    let ask = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headend"));
+        let output = command.args(["proxy", "ctl"]).arg(&socket).args(words).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    };
+    let (_server, mut client) = server_and_client(&proxy, Tongue::Forward);
+    let (_, list) = ask(&["list"]);
+    let flow: serde_json::Value = serde_json::from_str(list.trim()).unwrap();
+    assert_eq!(flow["client"], client.local_addr().unwrap().to_string());
+    assert_eq!(ask(&["end", "99"]).0, Some(2));
+    let (code, said) = ask(&["end", &flow["id"].to_string()]);
+    assert_eq!((code, said.contains("is ended")), (Some(0), true), "{said}");
+    assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert!(ask(&["limits", "connections", "none"]).1.contains("expected a number"));
+    assert_eq!(ask(&["limits", "connections_per_client", "1"]).0, Some(0));
+    assert!(ask(&["limits"]).1.contains("connections_per_client: Some("));
+    let _one = server_and_client(&proxy, Tongue::Connect);
+    let mut two = connected(proxy.address(Tongue::Connect));
+    assert!(rest_of(&mut two).starts_with(b"HTTP/1.1 503 "));
+    assert_eq!(ask(&["drain"]).0, Some(0));
+    proxy.says("connections are open");
+    assert!(TcpStream::connect(proxy.address(Tongue::Connect)).is_err());
+}
+
+#[test]
 fn a_terminated_proxy_lets_connections_end_and_a_second_signal_does_not() {
     let mut proxy = Proxy::start("");
     let (mut server, mut client) = server_and_client(&proxy, Tongue::Connect);

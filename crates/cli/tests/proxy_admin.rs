@@ -127,6 +127,28 @@ fn metrics_are_prometheus_text_unless_openmetrics_is_asked_for() {
 }
 
 #[test]
+fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
+    let mut proxy = Proxy::start(ADMIN);
+    let address = admin(&mut proxy);
+    let (_, text) = ask(address, "/metrics");
+    let (names, types) = names_and_types(&text);
+    let known = |name: &str| names.contains(name) || types.contains(name);
+    let packaging = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+    for file in
+        ["prometheus/headend-proxy.rules.yml", "prometheus/headend-proxy.test.yml", "grafana/headend-proxy.json"]
+    {
+        let text = std::fs::read_to_string(packaging.join(file)).unwrap();
+        let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        let asked: Vec<&str> =
+            words.filter(|word| word.starts_with("headend_proxy_") || word.starts_with("process_")).collect();
+        assert!(asked.len() >= 6, "{file} asks for {asked:?}");
+        for name in asked {
+            assert!(known(name), "{file}: there is no {name}");
+        }
+    }
+}
+
+#[test]
 fn those_who_ask_wrongly_or_under_another_name_learn_nothing_but_why() {
     let mut proxy = Proxy::start(&format!("{ADMIN}names = [\"proxy.example.net\"]\n"));
     let address = admin(&mut proxy);

@@ -47,6 +47,11 @@ fn our_http_proxy_is_as_good_as_a_wire() {
 }
 
 #[test]
+fn our_proxy_for_urls_is_as_good_as_a_wire() {
+    conform(&Proxy::start(&["--way", "http"]), &["--way", "absolute"]);
+}
+
+#[test]
 fn our_socks_proxy_is_as_good_as_a_wire() {
     conform(&Proxy::start(&["--way", "socks5"]), &["--way", "socks5"]);
 }

@@ -359,6 +359,26 @@ fn a_client_that_asks_no_more_is_closed_on_in_time_and_at_a_drain() {
 }
 
 #[test]
+fn rules_that_are_read_again_hold_for_the_next_request() {
+    let mut proxy = Proxy::start("");
+    let listening = Server::new();
+    let mut client = connected(proxy.address(Tongue::Connect));
+    client.write_all(get(listening.address(), "/").as_bytes()).unwrap();
+    let mut server = listening.accept();
+    head_of(&mut server);
+    proxy.edit(|text| text.replace("[destinations]", "[destinations]\ndeny = [\"127.0.0.1\"]"));
+    proxy.signal("HUP");
+    proxy.says("read again");
+    // What is under way goes on, and is the last under the old rules.
+    server.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+    let answer = String::from_utf8(rest_of(&mut client)).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ok"), "{answer}");
+    let mut again = connected(proxy.address(Tongue::Connect));
+    again.write_all(get(listening.address(), "/").as_bytes()).unwrap();
+    assert!(head_of(&mut again).starts_with("HTTP/1.1 403 "));
+}
+
+#[test]
 fn a_stalled_reader_of_an_answer_holds_back_its_server_within_bounds() {
     let mut proxy = Proxy::start(ADMIN);
     let looked_at = admin(&mut proxy);

@@ -284,6 +284,62 @@ fn beyond_all_connections_others_wait_for_one_to_end() {
 }
 
 #[test]
+fn who_finds_no_place_hears_so_and_what_is_idle_makes_room() {
+    let limits = "[limits]\nconnections = 4\nconnections_per_client = 4\n";
+    let mut proxy = Proxy::start(&format!("{ADMIN}{limits}"));
+    let address = admin(&mut proxy);
+    let mut open: Vec<_> = (0..4).map(|_| server_and_client(&proxy, Tongue::Connect)).collect();
+    // Nothing is idle for long enough: after some patience each hears why in its own tongue.
+    let mut refused = [connected(proxy.address(Tongue::Connect)), connected(proxy.address(Tongue::Socks5))];
+    assert!(rest_of(&mut refused[0]).starts_with(b"HTTP/1.1 503 "));
+    let reply = rest_of(&mut refused[1]);
+    assert_eq!(reply[..4], [5, 0, 5, 1], "no method is asked for, and a general failure: {reply:?}");
+    proxy.says("all 4 places are taken");
+    // By now the others are idle for long enough, but for one on which something moves.
+    thread::sleep(Duration::from_secs(6));
+    let (server, client) = &mut open[0];
+    client.write_all(b"busy").unwrap();
+    server.read_exact(&mut [0; 4]).unwrap();
+    let (mut server, mut client) = server_and_client(&proxy, Tongue::Connect);
+    server.write_all(b"welcome").unwrap();
+    drop(server);
+    assert_eq!(rest_of(&mut client), b"welcome");
+    assert_eq!(open[1].1.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset, "the oldest idle one");
+    open[0].1.write_all(b"as ever").unwrap();
+    open[0].0.read_exact(&mut [0; 7]).unwrap();
+    let metrics = operated::ask(address, "/metrics").1;
+    assert!(metrics.contains("connections_over_limit_total 2\n"), "{metrics}");
+    assert!(metrics.contains("connections_evicted_total 1\n"), "{metrics}");
+}
+
+#[test]
+fn one_client_leaves_places_to_others() {
+    let proxy = Proxy::start("[limits]\nconnections = 100\n");
+    let mut greedy: Vec<_> = (0..100).map(|_| connected(proxy.address(Tongue::Connect))).collect();
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+    socket.connect(&proxy.address(Tongue::Connect).into()).unwrap();
+    let mut other = std::net::TcpStream::from(socket);
+    other.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = [0; 12];
+    other.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, *b"HTTP/1.1 400", "served, and not refused as the others are");
+    assert!(rest_of(&mut greedy[99]).starts_with(b"HTTP/1.1 503 "));
+}
+
+#[test]
+fn half_closed_connections_have_a_time_of_their_own() {
+    let proxy = Proxy::start("[limits]\nhalf_closed = \"500ms\"\n");
+    let (_server, mut whole) = server_and_client(&proxy, Tongue::Connect);
+    let (mut server, mut client) = server_and_client(&proxy, Tongue::Connect);
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(rest_of(&mut server), b"");
+    assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    whole.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    assert_eq!(whole.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock, "what is whole stays");
+}
+
+#[test]
 fn a_name_with_two_addresses_is_reached_at_the_one_that_answers() {
     // `localhost` is both ::1 and 127.0.0.1 where the machine has it so; a server on either is found.
     let proxy = Proxy::start("");

@@ -6,6 +6,7 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
 use crate::error::{During, Error};
 
@@ -65,6 +66,70 @@ pub(crate) fn give_up(capabilities: CapabilitySet) -> Result<(), Error> {
     sets.permitted -= capabilities;
     sets.inheritable -= capabilities;
     rustix::thread::set_capabilities(None, sets).during(what)
+}
+
+/// Calls that a process which serves strangers has no use for: to run programs, to look into others, to change namespaces,
+/// mounts, modules, keys, clocks or the machine.
+const FORBIDDEN: &[libc::c_long] = &[
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_chroot,
+    libc::SYS_pivot_root,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsmount,
+    libc::SYS_fsconfig,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_personality,
+    libc::SYS_syslog,
+    libc::SYS_fanotify_init,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_adjtimex,
+    libc::SYS_clock_adjtime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+];
+
+/// Has the kernel refuse calls that nothing here makes from now on, in all threads and for good (seccomp(2)): whoever got hold
+/// of this process could run no program. A list of what is forbidden, not of what is allowed: libraries may change what
+/// they call.
+pub fn forbid_needless_calls() -> Result<(), Error> {
+    let what = || "forbid system calls that are not needed";
+    let wrong = |error: &dyn std::fmt::Display| Error::new(what(), io::Error::other(error.to_string()));
+    let rules = FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect();
+    let refuse = SeccompAction::Errno(libc::EPERM as u32);
+    let arch = std::env::consts::ARCH.try_into().map_err(|error: seccompiler::BackendError| wrong(&error))?;
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch).map_err(|error| wrong(&error))?;
+    let program: BpfProgram = filter.try_into().map_err(|error: seccompiler::BackendError| wrong(&error))?;
+    seccompiler::apply_filter_all_threads(&program).map_err(|error| wrong(&error))
 }
 
 /// Keeps of the capabilities only those that a trunk needs while it runs and when it takes away its rules, for good and also

@@ -77,6 +77,7 @@ struct File {
     spool: Option<SpoolTable>,
     admin: Option<AdminTable>,
     handover: Option<PathBuf>,
+    control: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
@@ -279,6 +280,7 @@ impl File {
                 LogFormatName::Json => LogFormat::Json,
             },
         };
+        config.control = self.control.map(|path| folder.join(path));
         config.handover = self.handover.map(|path| folder.join(path));
         config.admin = self.admin.map(|table| Admin {
             address: table.listen,

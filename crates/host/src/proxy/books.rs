@@ -238,6 +238,11 @@ impl Books {
         true
     }
 
+    /// Ends a connection, by its number; false if there is none.
+    pub fn end(&self, id: u64) -> bool {
+        lock(&self.flows).get(&id).map(|flow| flow.evicted.notify_one()).is_some()
+    }
+
     /// The number of open connections.
     pub fn open(&self) -> usize {
         lock(&self.flows).len()

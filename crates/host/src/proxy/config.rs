@@ -39,6 +39,8 @@ pub struct Config {
     pub admin: Option<Admin>,
     /// The path at which a process that is to take the place of this one asks for its sockets.
     pub handover: Option<PathBuf>,
+    /// The path at which whoever operates it may ask and change it while it runs.
+    pub control: Option<PathBuf>,
 }
 
 /// The place at which whoever operates a proxy looks at it.
@@ -282,6 +284,7 @@ impl Config {
             log: Log::default(),
             admin: None,
             handover: None,
+            control: None,
         }
     }
 
@@ -292,6 +295,7 @@ impl Config {
             ("workers", self.workers != first.workers),
             ("user", self.user != first.user),
             ("handover", self.handover != first.handover),
+            ("control", self.control != first.control),
             ("admin.listen", address(self) != address(first)),
         ]
         .into_iter()
@@ -300,6 +304,7 @@ impl Config {
         self.workers = first.workers;
         self.user.clone_from(&first.user);
         self.handover.clone_from(&first.handover);
+        self.control.clone_from(&first.control);
         // Without the table nobody may look any more; where one listens stays.
         if let (Some(admin), Some(address)) = (&mut self.admin, address(first)) {
             admin.address = address;

@@ -121,8 +121,8 @@ impl Visit {
             .max_buf_size(BUFFER_BYTES.max(head_max))
             .serve_connection(TokioIo::new(leg), service)
             .with_upgrades();
-        let mut draining = self.shared.draining.subscribe();
-        let mut is_draining = false;
+        let mut epoch = self.shared.epoch.subscribe();
+        let mut is_last = false;
         let outcome = {
             let mut serving = pin!(serving);
             loop {
@@ -130,8 +130,8 @@ impl Visit {
                     biased;
                     served = &mut serving => break served.map_err(Why::Broken),
                     _ = stream.ready(Interest::ERROR) => break Err(Why::Reset),
-                    _ = draining.wait_for(|is_draining| *is_draining), if !is_draining => {
-                        is_draining = true;
+                    _ = epoch.wait_for(|epoch| epoch.is_draining || !Arc::ptr_eq(&epoch.config, &self.config)), if !is_last => {
+                        is_last = true;
                         serving.as_mut().graceful_shutdown();
                     }
                     () = self.flow.evicted.notified() => match self.meter.phase() {

@@ -25,6 +25,8 @@ const BACKLOG: i32 = 4_096;
 /// Names of the sockets that are no way in, when they are handed over.
 pub(crate) const ADMIN: &str = "admin";
 pub(crate) const DOOR: &str = "handover";
+/// The name of the socket at which it can be asked.
+pub(crate) const CONTROL: &str = "control";
 
 /// Opens the socket of a way in. Its accepted connections have the options of `side` from it, above all those that count
 /// from the first segment on.
@@ -88,11 +90,11 @@ pub(crate) fn open_admin(address: SocketAddr, passed: &mut Vec<Passed>) -> Resul
     Ok(socket)
 }
 
-/// Opens the place where a successor asks for the sockets, or goes on with that of the process before this one.
-pub(crate) fn open_door(path: &Path, passed: &mut Vec<Passed>) -> Result<UnixListener, Error> {
+/// Opens a Unix socket for this process' owner, or goes on with that of the process before this one.
+pub(crate) fn open_door(name: &str, path: &Path, passed: &mut Vec<Passed>) -> Result<UnixListener, Error> {
     let is_there = |one: &Passed| {
         let address = rustix::net::getsockname(&one.socket).ok().and_then(|any| SocketAddrUnix::try_from(any).ok());
-        one.name == DOOR && address.is_some_and(|address| address.path_bytes() == Some(path.as_os_str().as_bytes()))
+        one.name == name && address.is_some_and(|address| address.path_bytes() == Some(path.as_os_str().as_bytes()))
     };
     match passed.iter().position(is_there) {
         Some(index) => Ok(passed.remove(index).socket.into()),

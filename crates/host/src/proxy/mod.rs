@@ -69,6 +69,7 @@ pub struct Proxy {
     open: Vec<Open>,
     admin: Option<TcpListener>,
     door: Option<UnixListener>,
+    control: Option<UnixListener>,
     owner: Uid,
     next: u64,
     /// The configuration of the start: some of it holds until the end.
@@ -130,9 +131,18 @@ pub(crate) struct Shared {
     /// an idle one found none.
     warned: Mutex<Option<Instant>>,
     searched: Mutex<Option<Instant>>,
-    /// True once nothing new is served: connections end with what they are doing.
-    pub(crate) draining: watch::Sender<bool>,
+    /// The rules for new connections, or that there are none any more: those whose clients may ask again end with what they are
+    /// doing when they came under others.
+    pub(crate) epoch: watch::Sender<Epoch>,
     sinks: Sinks,
+}
+
+/// Under what connections come now.
+#[derive(Debug)]
+pub(crate) struct Epoch {
+    /// None come any more.
+    pub(crate) is_draining: bool,
+    pub(crate) config: Arc<Config>,
 }
 
 /// The rules for connections that are accepted from now on.
@@ -190,7 +200,9 @@ impl Proxy {
             });
         }
         let admin = config.admin.as_ref().map(|admin| listen::open_admin(admin.address, passed)).transpose()?;
-        let door = config.handover.as_deref().map(|path| listen::open_door(path, passed)).transpose()?;
+        let door = config.handover.as_deref().map(|path| listen::open_door(listen::DOOR, path, passed)).transpose()?;
+        let control =
+            config.control.as_deref().map(|path| listen::open_door(listen::CONTROL, path, passed)).transpose()?;
         let owner = rustix::process::geteuid();
         // An ordinary user is granted few that are long.
         let mut pipes = wire::pipes::make(PIPES);
@@ -232,7 +244,7 @@ impl Proxy {
             waiting: Semaphore::new(WAITING_MAX),
             warned: Mutex::default(),
             searched: Mutex::default(),
-            draining: watch::channel(false).0,
+            epoch: watch::channel(Epoch { is_draining: false, config: config.clone() }).0,
             sinks,
         });
         if config.listeners.iter().any(|one| one.way == Way::Transparent) {
@@ -246,7 +258,7 @@ impl Proxy {
             .collect();
         shortage::watch(&shared)?;
         let next = open.len() as u64;
-        let proxy = Proxy { shared, workers: workers?, open, admin, door, owner, next, first };
+        let proxy = Proxy { shared, workers: workers?, open, admin, door, control, owner, next, first };
         proxy.accept_from(proxy.shares(&proxy.open)?);
         Ok(proxy)
     }
@@ -267,6 +279,11 @@ impl Proxy {
         self.door.as_ref()
     }
 
+    /// The listener for whoever operates it, if [`Config::control`] says so.
+    pub fn control(&self) -> Option<&UnixListener> {
+        self.control.as_ref()
+    }
+
     /// The user who started this process, whoever it has become since: nobody but that user and root may have its
     /// sockets.
     pub fn owner(&self) -> Uid {
@@ -278,6 +295,7 @@ impl Proxy {
         let mut sockets: Vec<_> =
             self.open.iter().map(|open| (open.listener.way.name().to_owned(), open.socket.as_fd())).collect();
         sockets.extend(self.admin.iter().map(|socket| (listen::ADMIN.to_owned(), socket.as_fd())));
+        sockets.extend(self.control.iter().map(|socket| (listen::CONTROL.to_owned(), socket.as_fd())));
         sockets.extend(self.door.iter().map(|socket| (listen::DOOR.to_owned(), socket.as_fd())));
         sockets
     }
@@ -371,7 +389,7 @@ impl Proxy {
 
     /// Accepts nothing any more; what is open goes on.
     pub fn close_listeners(&mut self) {
-        self.shared.draining.send_replace(true);
+        self.shared.epoch.send_modify(|epoch| epoch.is_draining = true);
         self.shared.holds.end();
         for open in std::mem::take(&mut self.open) {
             self.close(&open);
@@ -514,7 +532,9 @@ impl Shared {
                 std::thread::spawn(move || worker::retire(places, owed));
             }
         }
+        let config = rules.config.clone();
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+        self.epoch.send_modify(|epoch| epoch.config = config);
     }
 
     /// Checks that a connection may go to `address`; `is_fixed` if that was not the client's choice.
