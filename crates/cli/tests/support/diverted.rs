@@ -134,7 +134,7 @@ impl Path {
         let file = self.folder.path().join("proxy.toml");
         let text = listener("127.0.0.1:3129", "10.83.1.0/24")
             + &listener("[::1]:3129", "fd83:1::/64")
-            + "[destinations]\nallow = [\"10.83.0.0/16\", \"fd83::/16\"]\n";
+            + "[destinations]\nallow = [\"10.83.0.0/16\", \"10.84.0.0/16\", \"fd83::/16\"]\n";
         fs::write(&file, text).expect("a file");
         let mut command = self.headend("--config");
         command.arg(&file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
