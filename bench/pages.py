@@ -1,8 +1,9 @@
-"""Measures a page of 40 objects through the proxy and past it, over an emulated cable. Linux, root, curl; Chromium on demand.
+"""Measures a page of 40 objects through the proxy and past it, over an emulated cable.
 
-Network namespaces in a row: client, a cable of 20 ms and 25 Mbit/s that may lose packets, the proxy's machine, 100 ms, server. Both
-links are `headend emulate`'s. The client takes the page directly, routed through the proxy's machine, and through the proxy in turns:
-with curl six objects at a time over HTTP/1.1, with Chromium as a browser takes it, from the begin of the navigation to its load event.
+It takes Linux, root and curl, and Chromium on demand. Network namespaces in a row: client, a cable of 20 ms and 25
+Mbit/s that may lose packets, the proxy's machine, 100 ms, server. Both links are `headend emulate`'s. The client
+takes the page directly, routed through the proxy's machine, and through the proxy in turns: with curl six objects at
+a time over HTTP/1.1, with Chromium as a browser takes it, from the begin of the navigation to its load event.
 
     python3 bench/pages.py target/release/headend --runs 9 --loss 0 3 [--chromium]
 """
@@ -69,11 +70,12 @@ class Page(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
+        """Answers with the page, an object, or a word that the time was heard."""
         path = self.path.split("?")
         if path[0] == "/":
             images = "".join(f"<img src='/{index}?{path[-1]}' width=1 height=1>" for index in range(OBJECTS))
             told = "onload=\"setTimeout(() => fetch('/done?' + performance.timing.toJSON().loadEventEnd + '-'"
-            told += " + performance.timing.navigationStart), 0)\""
+            told += ' + performance.timing.navigationStart), 0)"'
             body, kind = f"<!doctype html><body {told}>{images}".encode(), "text/html"
         elif path[0] == "/done":
             end, begin = path[1].split("-")
@@ -93,6 +95,7 @@ class Page(http.server.BaseHTTPRequestHandler):
 
 
 def run(words: str) -> None:
+    """Runs a command that must succeed."""
     subprocess.run(words.split(), check=True)
 
 
@@ -115,7 +118,9 @@ def path() -> Iterator[list[str]]:
         for name in names:
             run(f"ip netns add {name}")
             run(f"ip -n {name} link set lo up")
-        for left, right, devices in zip(names, names[1:], (("c0", "i0"), ("o0", "p0"), ("p1", "i0"), ("o0", "s0")), strict=False):
+        for left, right, devices in zip(
+            names, names[1:], (("c0", "i0"), ("o0", "p0"), ("p1", "i0"), ("o0", "s0")), strict=False
+        ):
             run(f"ip link add {devices[0]} netns {left} type veth peer name {devices[1]} netns {right}")
             for name, device in ((left, devices[0]), (right, devices[1])):
                 run(f"ip netns exec {name} sysctl -qw net.ipv6.conf.{device}.disable_ipv6=1")
@@ -134,6 +139,7 @@ def path() -> Iterator[list[str]]:
 
 
 def with_curl(client: str, via: bool) -> float:
+    """The time of a page by curl, six objects at a time [s]."""
     words = ["ip", "netns", "exec", client, "curl", "-sS", "--no-progress-meter", "--http1.1", "--parallel"]
     words += ["--parallel-immediate", "--parallel-max", "6", "--noproxy", "" if via else "*"]
     words += ["-x", f"http://{PROXY}:3128"] if via else []
@@ -156,6 +162,7 @@ def await_page(client: str, via: bool) -> None:
 
 
 def with_chromium(client: str, via: bool, told: Iterator[str]) -> float:
+    """The time of a page in Chromium, to its load event [s]."""
     with tempfile.TemporaryDirectory(prefix="headend-page-") as profile:
         words = ["ip", "netns", "exec", client, "chromium", "--headless=new", "--no-sandbox", "--disable-gpu"]
         words += ["--disable-background-networking", "--no-first-run", f"--user-data-dir={profile}"]
@@ -172,10 +179,13 @@ def serve() -> None:
 
 
 def main() -> None:
+    """Measures what is asked for and prints medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary", type=Path)
     parser.add_argument("--runs", type=int, default=9)
-    parser.add_argument("--loss", type=float, nargs="+", default=[0.0, 3.0], help="of the cable towards the client [%%]")
+    parser.add_argument(
+        "--loss", type=float, nargs="+", default=[0.0, 3.0], help="of the cable towards the client [%%]"
+    )
     parser.add_argument("--chromium", action="store_true")
     arguments = parser.parse_args()
     binary = str(arguments.binary.resolve())
@@ -205,10 +215,14 @@ def main() -> None:
                     await_page(client, via)
                 for _ in range(arguments.runs):
                     for via, times in taken.items():
-                        times.append(with_chromium(client, via, told) if arguments.chromium else with_curl(client, via))
+                        by_chromium = arguments.chromium
+                        times.append(with_chromium(client, via, told) if by_chromium else with_curl(client, via))
             direct, proxied = (statistics.median(times) for times in taken.values())
             ranges = [f"{min(times):.2f} to {max(times):.2f}" for times in taken.values()]
-            print(f"{loss:8g}  {direct:10.2f}  {ranges[0]}  {proxied:9.2f}  {ranges[1]}  {direct / proxied:13.2f}", flush=True)
+            print(
+                f"{loss:8g}  {direct:10.2f}  {ranges[0]}  {proxied:9.2f}  {ranges[1]}  {direct / proxied:13.2f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """What a trunk costs and does, beside plain forwarding and wireguard-go on the same path in the same run.
 
-Four namespaces in a row: a user, a site, a site, a user. What carries packets between the sites takes turns: nothing (plain
-forwarding), a trunk with native carriage, one with sealed carriage, wireguard-go. CPU is that of the whole machine, all kinds but
-idle; that of the daemons is what their processes used. Each part prints and writes a table of its own (`--only`). It takes root,
-iperf3 and, for wireguard-go, go: it is fetched and built as a Go module.
+Four namespaces in a row: a user, a site, a site, a user. What carries packets between the sites takes turns: nothing
+(plain forwarding), a trunk with native carriage, one with sealed carriage, wireguard-go. CPU is that of the whole
+machine, all kinds but idle; that of the daemons is what their processes used. Each part prints and writes a table of
+its own (`--only`). It takes root, iperf3 and, for wireguard-go, go: it is fetched and built as a Go module.
 
 A goal that is missed is printed as missed; the exit code is 0 all the same, because the table is what this is for.
 """
@@ -167,7 +167,9 @@ def trunk(binary: Path, folder: Path, carriage: str, ends: Sequence[str], peer: 
     keys = []
     for side in range(2):
         key = folder / f"{side}.key"
-        keys.append(run(binary, "trunk", "keygen", key).strip() if not key.exists() else (folder / f"{side}.pub").read_text())
+        keys.append(
+            run(binary, "trunk", "keygen", key).strip() if not key.exists() else (folder / f"{side}.pub").read_text()
+        )
         (folder / f"{side}.pub").write_text(keys[side])
     if carriage == "sealed":
         unroute()
@@ -267,7 +269,9 @@ def iperf_server(inside: str, port: int = 5201) -> Iterator[None]:
             server.kill()
 
 
-def iperf(inside: str, to: str, seconds: float, streams: int, omit: float = 1.0, port: int = 5201, *more: str) -> dict[str, float]:
+def iperf(
+    inside: str, to: str, seconds: float, streams: int, omit: float = 1.0, port: int = 5201, *more: str
+) -> dict[str, float]:
     """Bits a second that came and bytes in all."""
     words = ["iperf3", "-J", "-c", to, "-p", port, "-t", seconds, "-O", omit, "-P", streams, *more]
     said = json.loads(run(*words, inside=inside))
@@ -291,13 +295,17 @@ def throughput(streams: int, options: argparse.Namespace, folder: Path) -> str:
                     gb = got["bytes"] / 1e9
                     found[name].append((got["rate_bps"] / 1e9, machine / gb, daemons / gb))
                 newest = found[name][-1]
-                say(f"{streams} streams, round {turn + 1}, {name}: {newest[0]:.2f} Gbit/s, all CPU {newest[1]:.2f} s/GB, daemons {newest[2]:.2f}")
+                say(
+                    f"{streams} streams, round {turn + 1}, {name}: {newest[0]:.2f} Gbit/s, "
+                    f"all CPU {newest[1]:.2f} s/GB, daemons {newest[2]:.2f}"
+                )
     medians = {name: [statistics.median(values) for values in zip(*rows, strict=True)] for name, rows in found.items()}
     plain = medians["plain"]
     theirs = medians.get("wireguard-go")
     goals = {"native": (2.0, 0.10, 0.5), "sealed": (4.5, 0.33, 0.2)}
     lines = [
-        f"| {'one stream' if streams == 1 else f'{streams} streams'} | Gbit/s | over plain | all CPU [s/GB] | over plain | daemons' CPU [s/GB] | over wireguard-go's |",
+        f"| {'one stream' if streams == 1 else f'{streams} streams'} | Gbit/s | over plain | all CPU [s/GB] "
+        "| over plain | daemons' CPU [s/GB] | over wireguard-go's |",
         "|---|---|---|---|---|---|---|",
     ]
     missed = []
@@ -308,11 +316,20 @@ def throughput(streams: int, options: argparse.Namespace, folder: Path) -> str:
             most_cpu, most_daemons, least_rate = goal
             judged = [
                 (machine / plain[1] <= most_cpu, f"all CPU over plain forwarding {cells[1]}, goal at most {most_cpu}"),
-                (not theirs or daemons / theirs[2] <= most_daemons, f"daemons' CPU over wireguard-go's {cells[2]}, goal at most {most_daemons}"),
-                (streams > 1 or rate / plain[0] >= least_rate, f"one stream over plain {cells[0]}, goal at least {least_rate}"),
+                (
+                    not theirs or daemons / theirs[2] <= most_daemons,
+                    f"daemons' CPU over wireguard-go's {cells[2]}, goal at most {most_daemons}",
+                ),
+                (
+                    streams > 1 or rate / plain[0] >= least_rate,
+                    f"one stream over plain {cells[0]}, goal at least {least_rate}",
+                ),
             ]
             missed += [f"{name}: {text}" for is_met, text in judged if not is_met]
-        lines.append(f"| {name} | {rate:.2f} | {cells[0]} | {machine:.2f} | {cells[1]} | {daemons:.2f} | {cells[2] if daemons else ''} |")
+        lines.append(
+            f"| {name} | {rate:.2f} | {cells[0]} | {machine:.2f} | {cells[1]} | {daemons:.2f} "
+            f"| {cells[2] if daemons else ''} |"
+        )
     return "\n".join([*lines, "", f"Median of {options.rounds} rounds of {options.seconds:g} s. {verdict(missed)}"])
 
 
@@ -335,21 +352,35 @@ def latency(options: argparse.Namespace, folder: Path) -> str:
                 for name in [*ways[first:], *ways[:first]]:
                     with way(name, options.binary, program, folder, SITE_ADDRESSES):
                         asked = role(USERS[0], "round-trips", USER_ADDRESSES[1], 9001, ROUND_TRIPS)
-                        times[name] += json.loads(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)
-                    say(f"round trips, round {turn + 1}, {name}: median {statistics.median(times[name][-ROUND_TRIPS:]) / 1000:.0f} us")
+                        times[name] += json.loads(
+                            subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+                        )
+                    say(
+                        f"round trips, round {turn + 1}, {name}: "
+                        f"median {statistics.median(times[name][-ROUND_TRIPS:]) / 1000:.0f} us"
+                    )
 
     def quantile(name: str, share: float) -> float:
         return sorted(times[name])[int(share * (len(times[name]) - 1))] / 1000
 
-    lines = ["| one byte there and back, idle [us] | median | 99% | added, median | added, 99% |", "|---|---|---|---|---|"]
+    lines = [
+        "| one byte there and back, idle [us] | median | 99% | added, median | added, 99% |",
+        "|---|---|---|---|---|",
+    ]
     missed = []
     for name in ways:
         both = [quantile(name, 0.5), quantile(name, 0.99)]
         added = [both[0] - quantile("plain", 0.5), both[1] - quantile("plain", 0.99)]
         lines.append(f"| {name} | {both[0]:.0f} | {both[1]:.0f} | {added[0]:.0f} | {added[1]:.0f} |")
         if name in ("native", "sealed"):
-            missed += [f"{name}: {what} {value:.0f}, goal under {most}" for what, value, most in (("median", added[0], 100), ("99%", added[1], 1000)) if value >= most]
-    return "\n".join([*lines, "", f"{len(times['plain'])} round trips each, in turns of {ROUND_TRIPS}. {verdict(missed)}"])
+            missed += [
+                f"{name}: {what} {value:.0f}, goal under {most}"
+                for what, value, most in (("median", added[0], 100), ("99%", added[1], 1000))
+                if value >= most
+            ]
+    return "\n".join(
+        [*lines, "", f"{len(times['plain'])} round trips each, in turns of {ROUND_TRIPS}. {verdict(missed)}"]
+    )
 
 
 @contextmanager
@@ -388,10 +419,18 @@ def queue(options: argparse.Namespace, folder: Path) -> str:
         for carriage in ("native", "sealed")
         for controller, more in (("cubic", ""), ("bbr", "controls = 1\n"), ("fast", "controls = 1\nfast_alpha = 4\n"))
     ]
-    lines = ["| a full path of 50 Mbit/s and 20 ms, buffer of 1 s | idle, median [ms] | full, median | 90% | carried [Mbit/s] |", "|---|---|---|---|---|"]
+    lines = [
+        "| a full path of 50 Mbit/s and 20 ms, buffer of 1 s | idle, median [ms] | full, median | 90% "
+        "| carried [Mbit/s] |",
+        "|---|---|---|---|---|",
+    ]
     missed = []
     for title, carriage, peer in cases:
-        with namespaces(joined=False), bottleneck(options.binary, folder, "50Mbit/s", "10ms", "6250KB"), ExitStack() as stack:
+        with (
+            namespaces(joined=False),
+            bottleneck(options.binary, folder, "50Mbit/s", "10ms", "6250KB"),
+            ExitStack() as stack,
+        ):
             if carriage == "plain":
                 route(PATH_ADDRESSES)
             else:
@@ -400,7 +439,8 @@ def queue(options: argparse.Namespace, folder: Path) -> str:
             idle = statistics.median(pinged(2))
             bulk: list[dict[str, float]] = []
             # Reno fills any buffer; CUBIC's HyStart may leave slow start before.
-            sender = threading.Thread(target=lambda: bulk.append(iperf(USERS[0], USER_ADDRESSES[1], options.fill, 4, 8, 5201, "-C", "reno")))
+            fill = (USERS[0], USER_ADDRESSES[1], options.fill, 4, 8, 5201, "-C", "reno")
+            sender = threading.Thread(target=lambda to=bulk, fill=fill: to.append(iperf(*fill)))
             sender.start()
             time.sleep(10)
             full = sorted(pinged(options.fill - 4))
@@ -417,18 +457,28 @@ def share(options: argparse.Namespace, folder: Path) -> str:
     """What a sealed trunk gets beside TCPs of the kernel, as many as it has flows."""
     cases = [("cubic", count, limit) for count, limit in ((1, "100KB"), (2, "100KB"), (4, "100KB"), (4, "70 packets"))]
     cases += [("reno", 4, "100KB")]
-    lines = ["| beside as many TCPs of the kernel, drop-tail, 20 Mbit/s, 42 ms | queue | trunk [Mbit/s] | TCPs [Mbit/s] | trunk's share of the wire |", "|---|---|---|---|---|"]
+    lines = [
+        "| beside as many TCPs of the kernel, drop-tail, 20 Mbit/s, 42 ms | queue | trunk [Mbit/s] | TCPs [Mbit/s] "
+        "| trunk's share of the wire |",
+        "|---|---|---|---|---|",
+    ]
     missed = []
     for controller, count, limit in cases:
         with namespaces(joined=False), bottleneck(options.binary, folder, "20Mbit/s", "21ms", limit):
             peer = f'controls = {count}\ncontroller = "{controller}"\n'
-            with trunk(options.binary, folder, "sealed", PATH_ADDRESSES, peer), iperf_server(USERS[1]), iperf_server(SITES[1], 5301):
+            with (
+                trunk(options.binary, folder, "sealed", PATH_ADDRESSES, peer),
+                iperf_server(USERS[1]),
+                iperf_server(SITES[1], 5301),
+            ):
                 both: dict[str, dict[str, float]] = {}
 
-                def inside(count: int = count) -> None:
+                def inside(both: dict[str, dict[str, float]] = both, count: int = count) -> None:
                     both["trunk"] = iperf(USERS[0], USER_ADDRESSES[1], options.fill, max(count, 4), 10)
 
-                def beside(count: int = count, controller: str = controller) -> None:
+                def beside(
+                    both: dict[str, dict[str, float]] = both, count: int = count, controller: str = controller
+                ) -> None:
                     both["tcps"] = iperf(SITES[0], PATH_ADDRESSES[1], options.fill, count, 10, 5301, "-C", controller)
 
                 threads = [threading.Thread(target=target) for target in (inside, beside)]
@@ -437,7 +487,10 @@ def share(options: argparse.Namespace, folder: Path) -> str:
         # Of 1500 bytes on the wire a TCP's segment has 1448 of payload, and one in the trunk 1374.
         ours, theirs = both["trunk"]["rate_bps"] / 1374, both["tcps"]["rate_bps"] / 1448
         part = ours / (ours + theirs)
-        lines.append(f"| {count} {controller} | {limit} | {both['trunk']['rate_bps'] / 1e6:.2f} | {both['tcps']['rate_bps'] / 1e6:.2f} | {part:.2f} |")
+        lines.append(
+            f"| {count} {controller} | {limit} | {both['trunk']['rate_bps'] / 1e6:.2f} "
+            f"| {both['tcps']['rate_bps'] / 1e6:.2f} | {part:.2f} |"
+        )
         say(lines[-1])
         if not 0.45 <= part <= 0.55:
             missed.append(f"{count} {controller}, {limit}: {part:.2f}, goal 0.45 to 0.55")
@@ -460,13 +513,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", choices=PARTS, action="append", help="a part; may be said again (default: all)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each round of throughput (default: 5)")
-    parser.add_argument("--fill", type=float, default=30.0, help="seconds of each run through a bottleneck (default: 30)")
+    parser.add_argument(
+        "--fill", type=float, default=30.0, help="seconds of each run through a bottleneck (default: 30)"
+    )
     parser.add_argument("--page", type=Path, help="a page of the docs whose tables are to be this run's")
     options = parser.parse_args(arguments)
     if os.geteuid() != 0:
         sys.exit("bench-trunk: takes root, for namespaces")
     if not options.binary.is_file():
-        sys.exit(f"{options.binary}: no such file; expected the program, as `cargo build --release` makes it (--binary)")
+        sys.exit(
+            f"{options.binary}: no such file; expected the program, as `cargo build --release` makes it (--binary)"
+        )
     options.binary = options.binary.resolve()
     for name in ("SIGTERM", "SIGINT"):
         signal.signal(getattr(signal, name), lambda *_: sys.exit("ended"))
