@@ -439,7 +439,9 @@ fn a_flow_that_is_cut_short_leaves_no_connection_behind() {
 
 /// A lab of 30 flows, which need more than 90 descriptors, where a shell has set a limit.
 fn limited(place: &Place, limit: &str) -> Output {
-    let script = format!("ulimit {limit} && exec \"$0\" lab small.toml -q --set duration=1s --set flows.f.count=30");
+    let script = format!(
+        "ulimit {limit} && exec \"$0\" lab small.toml -q --accept-late --set duration=1s --set flows.f.count=30"
+    );
     let mut command = Command::new("sh");
     command.args(["-c", &script, env!("CARGO_BIN_EXE_headend")]).current_dir(place.0.path());
     command.stdin(Stdio::null()).output().expect("a shell runs")

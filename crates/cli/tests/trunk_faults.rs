@@ -240,7 +240,9 @@ fn a_guaranteed_rate_stops_where_a_path_has_collapsed() {
     });
     let before = west.peer()["to"]["guaranteed_bytes"].as_u64();
     thread::sleep(Duration::from_secs(2));
-    assert_eq!(west.peer()["to"]["guaranteed_bytes"].as_u64(), before, "nothing more left without control");
+    // With so much lost the other end may be given up altogether.
+    let after = west.peer()["to"]["guaranteed_bytes"].as_u64();
+    assert!(after.is_none() || after == before, "nothing more left without control: {before:?}, {after:?}");
 }
 
 #[test]

@@ -360,7 +360,7 @@ mod tests {
             let text = NETWORK.replacen("1Mbit/s", rate, 1).replace("rate = \"1Mbit/s\"", "rate = \"10Gbit/s\"");
             segments(&Scenario::parse("net.toml", &text).expect("a scenario"), 1_500)
         };
-        assert_eq!(["1Mbit/s", "48Mbit/s", "96Mbit/s", "1Gbit/s", "10Gbit/s"].map(with), [1, 1, 2, 20, 40]);
+        assert_eq!(["1000kbit/s", "48Mbit/s", "96Mbit/s", "1Gbit/s", "10Gbit/s"].map(with), [1, 1, 2, 20, 40]);
     }
 
     #[test]
