@@ -77,7 +77,7 @@ int fast_init(u64 *arguments)
     fast_start(&flow->law, tp->snd_cwnd, threshold_of(tp));
     /* The hand-shake's round trip; all bits are set as long as none was measured. */
     if (tp->rtt_min.s[0].v != ~0U)
-        fast_begin(&flow->law, tp->rtt_min.s[0].v);
+        fast_begin(&flow->law, parameters(), tp->rtt_min.s[0].v);
     flow->cwnd_before = flow->law.cwnd;
     flow->ssthresh_before = flow->law.ssthresh;
     flow->alpha_packets = parameters()->alpha_packets;

@@ -156,9 +156,14 @@ INLINE void fast_start(struct fast_law *law, u64 cwnd, u64 ssthresh)
     law->check = FAST_REST;
 }
 
-/* Takes the round trip of the hand-shake, which no queue of one's own has lengthened. */
-INLINE void fast_begin(struct fast_law *law, u64 rtt_us)
+/*
+ * Takes the round trip of the hand-shake, which no queue of one's own has lengthened. FAST as published has measured none
+ * there, and so has one that is never checked.
+ */
+INLINE void fast_begin(struct fast_law *law, const struct fast_parameters *parameters, u64 rtt_us)
 {
+    if (parameters->check_seconds == 0)
+        return;
     law->base_us = fast_clamp(rtt_us, 1, FAST_RTT_US_MAX);
     law->average = law->base_us << FAST_FRACTION_BITS;
 }

@@ -37,7 +37,7 @@ INLINE void fast_vector_take(struct fast_vector *vector)
         fast_restart(law, &vector->parameters, vector->heard.now_us, vector->to_cwnd, vector->to_ssthresh);
         break;
     case FAST_BEGIN:
-        fast_begin(law, vector->heard.rtt_us);
+        fast_begin(law, &vector->parameters, vector->heard.rtt_us);
         break;
     case FAST_UNDO:
         fast_undo(law, vector->to_cwnd, vector->to_ssthresh);

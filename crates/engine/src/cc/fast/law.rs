@@ -124,7 +124,12 @@ impl Law {
     }
 
     /// Takes the round trip of the hand-shake, which no queue of one's own has lengthened.
+    ///
+    /// FAST as published has measured none there, and so has one that is never checked.
     pub fn begin(&mut self, rtt_us: u64) {
+        if self.parameters.check_seconds == 0 {
+            return;
+        }
         self.base_us = rtt_us.clamp(1, RTT_US_MAX);
         self.average = self.base_us << FRACTION_BITS;
     }
