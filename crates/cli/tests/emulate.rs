@@ -337,6 +337,42 @@ fn a_command_runs_behind_links_alone_and_its_exit_code_is_told() {
 }
 
 #[test]
+fn real_packets_are_repeated_and_corrupted() {
+    if !is_allowed() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (a, b) = (Made::new("bad-a"), Made::new("bad-b"));
+    let bad = ["--set", "links.path.duplicate=100%", "--set", "links.path.back.duplicate=0%"];
+    let worse = ["--set", "links.path.back.corrupt=100%", "--set", "links.path.back.loss=0%"];
+    let emulator = Emulator::start(folder.path(), &a, &b, &[bad, worse].concat());
+    let (near, far) = (a.socket("10.83.0.1"), b.socket("10.83.0.2"));
+    let mut buffer = [0; 100];
+    for n in 0..10_u8 {
+        near.send_to(&[n; 50], "10.83.0.2:7000").expect("the path takes it");
+        far.send_to(&[n; 50], "10.83.0.1:7000").expect("the path takes it");
+    }
+    for n in 0..20_u8 {
+        far.recv_from(&mut buffer).expect("each arrives twice");
+        assert_eq!(buffer[..50], [n / 2; 50]);
+    }
+    near.set_read_timeout(Some(Wall::from_millis(300))).expect("a time-out is allowed");
+    near.recv_from(&mut buffer).expect_err("the kernel finds each wrong bit");
+    let errors = a.0.run(udp_checksum_errors).expect("the namespace is there");
+    assert!(errors >= 5, "of 10 wrong bits most are where the checksum sees them, {errors} were seen");
+    let summary = emulator.interrupt();
+    assert!(summary["links"][1]["delivered"].as_u64() >= Some(10), "{summary}");
+}
+
+/// The datagrams that the calling thread's namespace has thrown away for a wrong checksum or length (`InErrors`).
+fn udp_checksum_errors() -> u64 {
+    let text = fs::read_to_string("/proc/thread-self/net/snmp").expect("the kernel counts");
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("Udp:")).collect();
+    let at = lines[0].split_whitespace().position(|name| name == "InErrors").expect("it is named");
+    lines[1].split_whitespace().nth(at).expect("a value each").parse().expect("a number")
+}
+
+#[test]
 fn three_hosts_reach_each_other_and_links_change_while_they_run() {
     if !is_allowed() {
         return;

@@ -21,7 +21,8 @@ pub struct Endpoint {
 /// A packet on its way. Whoever owns bytes finds them again by `id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The packet's number, unique among the packets of its source node; the ticket for bytes that somebody else holds.
+    /// The packet's number, unique among the packets of its source node; the ticket for bytes that somebody else holds. What a medium
+    /// has done to the packet is in its highest bits; without them it is [`number`](Packet::number).
     pub id: u64,
     /// The end that it came from.
     pub src: Endpoint,
@@ -68,7 +69,43 @@ pub struct Discard {
     pub packet: Packet,
 }
 
+/// Bits of a packet's `id`: some of it are wrong; it is the one, or the other, of two that a medium made of one.
+const CORRUPTED: u64 = 1 << 63;
+const ONE_OF_TWO: u64 = 1 << 62;
+const OTHER_OF_TWO: u64 = 1 << 61;
+
 impl Packet {
+    /// The packet's number, whatever has become of it on the way.
+    pub const fn number(&self) -> u64 {
+        self.id & !(CORRUPTED | ONE_OF_TWO | OTHER_OF_TWO)
+    }
+
+    /// True if bits of it are wrong, so that its receiver does not take it.
+    pub const fn is_corrupted(&self) -> bool {
+        self.id & CORRUPTED != 0
+    }
+
+    /// True if there are, or were, two of it.
+    pub const fn is_one_of_two(&self) -> bool {
+        self.id & (ONE_OF_TWO | OTHER_OF_TWO) != 0
+    }
+
+    /// Makes bits of it wrong.
+    pub const fn corrupt(&mut self) {
+        self.id |= CORRUPTED;
+    }
+
+    /// Makes another of it. One of two is not repeated again.
+    pub const fn repeat(&mut self) -> Option<Packet> {
+        if self.is_one_of_two() {
+            return None;
+        }
+        let mut copy = *self;
+        copy.id |= OTHER_OF_TWO;
+        self.id |= ONE_OF_TWO;
+        Some(copy)
+    }
+
     /// Bytes on the wire.
     pub const fn len(&self) -> Bytes {
         Bytes::new(self.len as u64)

@@ -10,6 +10,7 @@
 
 mod address;
 mod buffers;
+mod corrupt;
 mod linux;
 mod report;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use crate::offload::OpenChecksum;
 
 pub use address::{Addresses, Attachment, Destination};
 use buffers::Buffers;
+use corrupt::Corrupter;
 pub use linux::{Devices, Gate, Stop};
 pub use report::{Lateness, Limits, PortCounts, Report, Strain};
 
@@ -134,6 +136,7 @@ pub struct Reactor<N> {
     /// The places at the node's ports; `None` where there is no device, and packets that leave there are gone.
     attachments: Vec<Option<Attachment>>,
     tap: Option<Box<dyn Tap>>,
+    corrupter: Corrupter,
     /// Changes of the node that somebody wants.
     orders: Option<Receiver<Order<N>>>,
     /// Room for a packet whose checksum is completed for the tap.
@@ -161,6 +164,7 @@ impl<N: Node> Reactor<N> {
             last_read: None,
             attachments,
             tap: None,
+            corrupter: Corrupter::default(),
             orders: None,
             shown: Vec::new(),
             now: Time::ZERO,
@@ -386,7 +390,11 @@ impl<N: Node> Reactor<N> {
     }
 
     fn deliver(&mut self, port: Port, packet: &Packet, outside: &mut impl Outside) -> Result<(), Error> {
-        let (bytes, unread, open) = self.buffers.packet(packet.id);
+        let (bytes, unread, open) = self.buffers.packet(packet.number());
+        let (bytes, open) = match packet.is_corrupted() {
+            true => (self.corrupter.corrupt(bytes, open, outside.header_bytes()), None),
+            false => (bytes, open),
+        };
         let now = outside.now();
         let refused = match self.attachments.get(usize::from(port.0)) {
             Some(Some(_)) => outside.write(port, bytes, open)?,
@@ -398,7 +406,7 @@ impl<N: Node> Reactor<N> {
         }
         self.books.left(port, bytes.len(), unread + now.since(self.now));
         self.books.refused(port, refused);
-        self.buffers.put_back(packet.id);
+        self.buffers.done(packet);
         Ok(())
     }
 

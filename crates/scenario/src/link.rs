@@ -114,7 +114,7 @@ macro_rules! kinds {
 
 kinds! {
     /// A wire.
-    Plain(Plain),
+    Plain(Box<Plain>),
     /// The papers' cable path; the headend is the first node of `between`, the subscriber the second.
     Cable(Cable),
     /// A modem on a DOCSIS channel; the headend is the first node of `between`, the subscriber the second.

@@ -37,6 +37,10 @@ pub(super) fn scenario(document: &Document) -> Result<Scenario, Error> {
     log.into_result(scenario)
 }
 
+fn is_disturbed(link: &Link) -> bool {
+    matches!(&link.kind, link::LinkKind::Plain(plain) if plain.there.disturbance.is_any() || plain.back.disturbance.is_any())
+}
+
 /// The mistakes found so far.
 #[derive(Default)]
 pub(super) struct Log(RefCell<Vec<Mistake>>, Cell<usize>);
@@ -112,6 +116,13 @@ impl Reader<'_> {
         }
         let circuit_sections = root.named("circuits");
         let circuits = circuit::circuits(self, &circuit_sections, &names, &nodes, &flows);
+        if let Some((link, _)) = links.iter().find(|link| is_disturbed(link)).zip(circuits.first()) {
+            let text = format!(
+                "links.{} repeats, holds or corrupts packets, and circuits know packets that are lost only",
+                link.name
+            );
+            root.wrong("circuits", root.place_of("circuits"), Problem::Contradiction(text));
+        }
         let scenario = Scenario {
             title: root.setting("title").text(),
             seed: root.setting("seed").count(),

@@ -126,10 +126,14 @@ fn fields_that_are_left_out_have_their_documented_values() {
         loss: LossModel::NONE,
         header_compression: HeaderCompression::None,
         detour: None,
+        disturbance: headend_engine::link::disturbance::Parameters {
+            reorder_by: Duration::from_millis(5),
+            ..headend_engine::link::disturbance::Parameters::NONE
+        },
         header_copies: 0,
     };
     let plain = Plain { there: expected.clone(), back: expected, one_way: false };
-    assert_eq!(scenario.links[0].kind, LinkKind::Plain(plain));
+    assert_eq!(scenario.links[0].kind, LinkKind::Plain(plain.into()));
 }
 
 #[test]
@@ -140,7 +144,8 @@ fn the_other_direction_differs_only_in_what_back_says() {
         ("links.wire.header_compression", "twice"),
         ("links.wire.back.rate", "3Mbit/s"),
     ]);
-    let LinkKind::Plain(Plain { there, back, .. }) = &scenario.links[0].kind else { panic!("a plain link") };
+    let LinkKind::Plain(plain) = &scenario.links[0].kind else { panic!("a plain link") };
+    let Plain { there, back, .. } = &**plain;
     assert_eq!(there.header_compression, HeaderCompression::Twice);
     assert_eq!(*back, Direction { rate: RateModel::constant(Rate::mbit(3)), ..there.clone() });
     assert_eq!(there.queue, Discipline::drop_tail(Capacity::Packets(100)));
@@ -152,7 +157,8 @@ fn a_rate_and_a_loss_may_change_at_known_times() {
         ("links.wire.rate", r#"[["0s", "10Mbit/s"], ["1500ms", "2Mbit/s"]]"#),
         ("links.wire.back.loss", r#"[["0s", 0], ["1s", "3%"], ["2s", 1e-3]]"#),
     ]);
-    let LinkKind::Plain(Plain { there, back, .. }) = &scenario.links[0].kind else { panic!("a plain link") };
+    let LinkKind::Plain(plain) = &scenario.links[0].kind else { panic!("a plain link") };
+    let Plain { there, back, .. } = &**plain;
     let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
     let rates = [(at(0), Rate::mbit(10)), (at(1_500), Rate::mbit(2))];
     assert_eq!(
@@ -181,7 +187,8 @@ fn a_recording_is_read_from_beside_the_scenario() {
     std::fs::write(&path, text).expect("a scenario");
     let document = Document::load(&path).expect("TOML");
     let scenario = document.scenario().unwrap_or_else(|error| panic!("{error}"));
-    let LinkKind::Plain(Plain { there, .. }) = &scenario.links[0].kind else { panic!("a plain link") };
+    let LinkKind::Plain(plain) = &scenario.links[0].kind else { panic!("a plain link") };
+    let Plain { there, .. } = &**plain;
     assert_eq!(
         there.rate,
         RateModel::Trace(service::opportunities::Parameters { times: [1, 4, 4, 6].map(Duration::from_millis).into() })

@@ -8,7 +8,7 @@ mod stream;
 
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::rc::Rc;
 
 use headend_engine::node::{Node, Port, Step};
@@ -55,6 +55,8 @@ pub(crate) struct Host {
     next_datagram: Time,
     /// The end that each control TCP belongs to and its number there, by port number from the last one down.
     controls: Vec<(u32, usize)>,
+    /// Datagrams that a medium has repeated, of which one has come: whoever gets datagrams knows them by number.
+    repeated: BTreeSet<(u16, u64)>,
 }
 
 impl Host {
@@ -74,6 +76,7 @@ impl Host {
             streams: Vec::new(),
             next_datagram: Time::MAX,
             controls: Vec::new(),
+            repeated: BTreeSet::new(),
         }
     }
 
@@ -129,6 +132,9 @@ impl Host {
     /// Gives a packet that arrived to its stream.
     #[cold]
     fn receive_for_stream(&mut self, now: Time, packet: &Packet) {
+        if packet.is_one_of_two() && !self.repeated.insert((packet.src.node, packet.number())) {
+            return;
+        }
         match self.streams.get_mut(usize::from(packet.dst.port)) {
             Some(Stream::Sink(sink)) => {
                 sink.packets += 1;
@@ -216,6 +222,10 @@ impl Node for Host {
         debug_assert_eq!(packet.dst.node, self.node, "routes lead packets to their destination");
         if let Some(log) = &mut self.log {
             log.push(Event { time: now, what: What::Received, packet: *packet });
+        }
+        if packet.is_corrupted() {
+            // Its checksum is wrong.
+            return;
         }
         let segment = match &packet.body {
             Body::Tcp(segment) if packet.dst.port >= FIRST_PORT => segment,

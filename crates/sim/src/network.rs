@@ -10,6 +10,7 @@ use std::sync::Arc;
 use headend_engine::cable::docsis::Docsis;
 use headend_engine::cable::{self, Cable};
 use headend_engine::graph::Graph;
+use headend_engine::link::disturbance::Disturbance;
 use headend_engine::link::{Link, Stats};
 use headend_engine::node::{Node, Port, Step};
 use headend_engine::packet::{Discard, Packet};
@@ -54,6 +55,8 @@ pub enum Nobody {}
 pub(crate) enum Piece<H, P> {
     /// One direction of a plain link.
     Link(Link),
+    /// What a direction of a plain link does to packets besides losing them, behind the link.
+    Disturbance(Box<Disturbance>),
     /// A cable path, both directions.
     Cable(Box<Cable>),
     /// A DOCSIS channel and its modems, both directions.
@@ -300,7 +303,8 @@ fn wire<H: Node, P: Node>(
             format!("{from}->{to}")
         });
         let ways = match &link.kind {
-            LinkKind::Plain(Plain { there, back, .. }) => {
+            LinkKind::Plain(plain) => {
+                let Plain { there, back, .. } = &**plain;
                 let directions = [(there, a, b, "there", there_name), (back, b, a, "back", back_name)];
                 let ways = directions.map(|(direction, from, to, name, direction_name)| {
                     let [loss, queue] = ["loss", "queue"].map(|part| format!("links/{}/{name}/{part}", link.name));
@@ -310,7 +314,13 @@ fn wire<H: Node, P: Node>(
                     }
                     let index = graph.add(Piece::Link(piece));
                     graph.wire(from.0, from.1, index, Port(0));
-                    graph.wire(index, Port(1), to.0, to.1);
+                    let mut last = index;
+                    if direction.disturbance.is_any() {
+                        let rng = |what: &str| Rng::named(seed, &format!("links/{}/{name}/{what}", link.name));
+                        last = graph.add(Piece::Disturbance(Box::new(direction.disturbance.build(rng))));
+                        graph.wire(index, Port(1), last, Port(0));
+                    }
+                    graph.wire(last, Port(1), to.0, to.1);
                     WiredWay { direction: direction_name, piece: index, way: 0 }
                 });
                 ways.into()
@@ -373,7 +383,9 @@ impl<H, P> Piece<H, P> {
             Piece::Link(link) => link,
             Piece::Cable(cable) => &**cable,
             Piece::Docsis(docsis) => &**docsis,
-            Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => panic!("a link carries packets"),
+            Piece::Disturbance(_) | Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => {
+                panic!("a link carries packets")
+            }
         }
     }
 
@@ -383,7 +395,9 @@ impl<H, P> Piece<H, P> {
             Piece::Link(link) => link,
             Piece::Cable(cable) => &mut **cable,
             Piece::Docsis(docsis) => &mut **docsis,
-            Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => panic!("a link carries packets"),
+            Piece::Disturbance(_) | Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => {
+                panic!("a link carries packets")
+            }
         }
     }
 }
@@ -392,6 +406,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
     fn receive(&mut self, now: Time, port: Port, packet: &Packet) {
         match self {
             Piece::Link(link) => link.receive(now, port, packet),
+            Piece::Disturbance(medium) => medium.receive(now, port, packet),
             Piece::Cable(cable) => cable.receive(now, port, packet),
             Piece::Docsis(docsis) => docsis.receive(now, port, packet),
             Piece::Host(host) => host.receive(now, port, packet),
@@ -404,6 +419,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
     fn poll(&mut self, now: Time) -> Step {
         match self {
             Piece::Link(link) => link.poll(now),
+            Piece::Disturbance(medium) => medium.poll(now),
             Piece::Cable(cable) => cable.poll(now),
             Piece::Docsis(docsis) => docsis.poll(now),
             Piece::Host(host) => host.poll(now),
@@ -417,7 +433,12 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
         match self {
             Piece::Link(link) => link.quiet_until(now),
             Piece::Host(host) => host.quiet_until(now),
-            Piece::Cable(_) | Piece::Docsis(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => None,
+            Piece::Disturbance(_)
+            | Piece::Cable(_)
+            | Piece::Docsis(_)
+            | Piece::Router(_)
+            | Piece::Proxy(_)
+            | Piece::Edge(_) => None,
         }
     }
 
@@ -426,7 +447,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
             Piece::Router(router) => router.through(port, packet),
             Piece::Proxy(proxy) => proxy.through(port, packet),
             Piece::Edge(edge) => edge.through(port, packet),
-            Piece::Link(_) | Piece::Cable(_) | Piece::Docsis(_) | Piece::Host(_) => None,
+            Piece::Link(_) | Piece::Disturbance(_) | Piece::Cable(_) | Piece::Docsis(_) | Piece::Host(_) => None,
         }
     }
 
@@ -435,7 +456,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
             Piece::Link(link) => link.take_discards(into),
             Piece::Cable(cable) => cable.take_discards(into),
             Piece::Docsis(docsis) => docsis.take_discards(into),
-            Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => {}
+            Piece::Disturbance(_) | Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => {}
         }
     }
 }

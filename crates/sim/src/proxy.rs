@@ -148,6 +148,10 @@ impl Node for Proxy {
         if let Some(log) = &mut self.log {
             log.push(Event { time: now, what: What::Received, packet: *packet });
         }
+        if packet.is_corrupted() {
+            // Its checksum is wrong.
+            return;
+        }
         let Body::Tcp(segment) = &packet.body else { return };
         let side = self.side_of(packet.dst);
         let index = index_of(packet.dst);

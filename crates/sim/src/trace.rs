@@ -58,7 +58,7 @@ pub(crate) fn read_event(
     let end = start + u64::from(segment.len);
     if event.what == What::Sent && segment.len > 0 {
         if start < sender.sent {
-            sender.retransmissions.push(event.packet.id);
+            sender.retransmissions.push(event.packet.number());
         }
         sender.sent = sender.sent.max(end);
     }
@@ -67,14 +67,14 @@ pub(crate) fn read_event(
         place: place.clone(),
         what: event.what,
         from: sender.host.clone(),
-        id: event.packet.id,
+        id: event.packet.number(),
         flow: sender.flow.clone(),
         instance: sender.instance,
         flags: flag_names(&flag_letters(segment)),
         seq: start.saturating_sub(1),
         ack: if segment.flags.ack { receiver.position(segment.ack).saturating_sub(1) } else { 0 },
         len: u64::from(segment.len),
-        retransmission: sender.retransmissions.binary_search(&event.packet.id).is_ok(),
+        retransmission: sender.retransmissions.binary_search(&event.packet.number()).is_ok(),
     })
 }
 

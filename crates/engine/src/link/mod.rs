@@ -5,6 +5,7 @@
 
 pub mod coding;
 pub mod compression;
+pub mod disturbance;
 pub mod headers;
 pub mod loss;
 pub mod queue;

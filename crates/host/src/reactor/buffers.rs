@@ -1,7 +1,7 @@
 //! The bytes of the packets that are inside the node. A packet's `id` is the number of its buffer, so nothing is looked
 //! up; buffers are used again, so nothing is allocated once there are enough.
 
-use headend_engine::packet::Discard;
+use headend_engine::packet::{Discard, Packet};
 use headend_engine::time::Duration;
 
 use crate::offload::OpenChecksum;
@@ -23,6 +23,8 @@ struct Buffer {
     /// Its checksum, if its sender has left it open.
     open: Option<OpenChecksum>,
     is_held: bool,
+    /// True if one of two packets that the node has made of it is gone.
+    is_one_gone: bool,
 }
 
 impl Buffers {
@@ -50,7 +52,14 @@ impl Buffers {
         let index = self.free.pop().unwrap_or_else(|| {
             // A byte more than any packet: one that fills it was longer and is cut off.
             let bytes = vec![0; self.packet_bytes_max + 1].into();
-            self.buffers.push(Buffer { bytes, len: 0, unread: Duration::ZERO, open: None, is_held: false });
+            self.buffers.push(Buffer {
+                bytes,
+                len: 0,
+                unread: Duration::ZERO,
+                open: None,
+                is_held: false,
+                is_one_gone: false,
+            });
             self.buffers.len() as u32 - 1
         });
         let buffer = &mut self.buffers[index as usize];
@@ -80,6 +89,16 @@ impl Buffers {
         (&buffer.bytes[..buffer.len], buffer.unread, buffer.open)
     }
 
+    /// Gives the buffer of a packet back that is gone; of two, when both are.
+    pub(super) fn done(&mut self, packet: &Packet) {
+        let buffer = &mut self.buffers[packet.number() as usize];
+        if packet.is_one_of_two() && !buffer.is_one_gone {
+            buffer.is_one_gone = true;
+            return;
+        }
+        self.put_back(packet.number());
+    }
+
     /// Gives a buffer back.
     pub(super) fn put_back(&mut self, id: u64) {
         let buffer = &mut self.buffers[id as usize];
@@ -87,7 +106,7 @@ impl Buffers {
             buffer.is_held,
             "buffer {id} is given back twice: a node has sent or discarded a packet it did not have"
         );
-        buffer.is_held = false;
+        (buffer.is_held, buffer.is_one_gone) = (false, false);
         self.free.push(id as u32);
     }
 
@@ -99,7 +118,7 @@ impl Buffers {
     /// Gives back the buffers of those.
     pub(super) fn put_back_discarded(&mut self) {
         while let Some(discard) = self.discards.pop() {
-            self.put_back(discard.packet.id);
+            self.done(&discard.packet);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Plain links: a queue, a rate, losses and a delay in each direction.
 
 use headend_engine::link::Detour;
+use headend_engine::link::disturbance::Parameters as Disturbance;
 use headend_engine::link::headers::HeaderCompression;
 use headend_engine::link::loss::LossModel;
 use headend_engine::link::queue::Discipline;
@@ -39,6 +40,8 @@ pub struct Direction {
     pub queue: Discipline,
     /// The losses on the medium.
     pub loss: LossModel,
+    /// What else the medium does to packets.
+    pub disturbance: Disturbance,
     /// The compression of headers of control TCPs on the medium.
     pub header_compression: HeaderCompression,
     /// The number of copies that follow each of them on the medium.
@@ -59,6 +62,13 @@ impl Kind for Plain {
             detour: detour(section),
             queue: discipline(section, recordings),
             loss: loss(section, recordings),
+            disturbance: Disturbance {
+                jitter: section.setting("jitter").span(),
+                reorder: section.setting("reorder").chance(),
+                reorder_by: section.setting("reorder_by").span(),
+                duplicate: section.setting("duplicate").chance(),
+                corrupt: section.setting("corrupt").chance(),
+            },
             header_compression: compression(section.setting("header_compression")),
             header_copies: copies(section.setting("header_copies")),
         };
@@ -72,6 +82,13 @@ impl Kind for Plain {
             detour: None,
             queue: if differs.has("queue") { discipline(&differs, recordings) } else { there.queue.clone() },
             loss: if differs.has("loss") { loss(&differs, recordings) } else { there.loss.clone() },
+            disturbance: Disturbance {
+                jitter: given("jitter").map_or(there.disturbance.jitter, |s| s.span()),
+                reorder: given("reorder").map_or(there.disturbance.reorder, |s| s.chance()),
+                reorder_by: given("reorder_by").map_or(there.disturbance.reorder_by, |s| s.span()),
+                duplicate: given("duplicate").map_or(there.disturbance.duplicate, |s| s.chance()),
+                corrupt: given("corrupt").map_or(there.disturbance.corrupt, |s| s.chance()),
+            },
             header_compression: given("header_compression").map_or(there.header_compression, compression),
             header_copies: given("header_copies").map_or(there.header_copies, copies),
         };
@@ -83,7 +100,8 @@ impl Kind for Plain {
     }
 
     fn graph_nodes(&self) -> usize {
-        2
+        let disturbed = [&self.there, &self.back].into_iter().filter(|direction| direction.disturbance.is_any());
+        2 + disturbed.count()
     }
 
     fn is_one_way(&self) -> bool {
@@ -100,6 +118,7 @@ fn detour(section: &Section<'_>) -> Option<Detour> {
 
 const RATE_MODEL: fields::Kind = fields::Kind::Part(&RATE);
 const DISCIPLINE: fields::Kind = fields::Kind::Part(&QUEUE);
+const CHANCE: fields::Kind = fields::Kind::Chance;
 const COPIES: fields::Kind = fields::Kind::Count { min: 0, max: 8 };
 const COMPRESSION: fields::Kind = fields::Kind::Choice(|| names(HeaderCompression::ALL));
 
@@ -129,6 +148,31 @@ const FIELDS: &[Field] = &[
          table also some of what would.",
     ),
     field("loss", LOSS_MODEL, Is("0%"), "Packets lost on the medium, after service."),
+    field(
+        "jitter",
+        SPAN,
+        Is("0s"),
+        "Each packet takes longer by a random time, uniform from zero to this, and none overtakes another.",
+    ),
+    field(
+        "reorder",
+        CHANCE,
+        Is("0%"),
+        "The chance that a packet is held for `reorder_by` behind the link, so that those behind it overtake it.",
+    ),
+    field("reorder_by", SPAN, Is("5ms"), "How long such a packet is held."),
+    field(
+        "duplicate",
+        CHANCE,
+        Is("0%"),
+        "The chance that a packet arrives twice. One that arrives twice is repeated by no other link.",
+    ),
+    field(
+        "corrupt",
+        CHANCE,
+        Is("0%"),
+        "The chance that a bit of a packet is wrong. Its receiver finds that out by the checksum and throws it away.",
+    ),
     field(
         "header_compression",
         COMPRESSION,
@@ -160,6 +204,11 @@ const BACK_FIELDS: &[Field] = &[
     field("delay", SPAN, Follows("the link's `delay`"), "Propagation."),
     field("queue", DISCIPLINE, Follows("the link's `queue`"), "How much may wait for service."),
     field("loss", LOSS_MODEL, Follows("the link's `loss`"), "Packets lost on the medium, after service."),
+    field("jitter", SPAN, Follows("the link's `jitter`"), "The longest random time that a packet takes longer."),
+    field("reorder", CHANCE, Follows("the link's `reorder`"), "The chance that a packet is held and overtaken."),
+    field("reorder_by", SPAN, Follows("the link's `reorder_by`"), "How long such a packet is held."),
+    field("duplicate", CHANCE, Follows("the link's `duplicate`"), "The chance that a packet arrives twice."),
+    field("corrupt", CHANCE, Follows("the link's `corrupt`"), "The chance that a bit of a packet is wrong."),
     field(
         "header_compression",
         COMPRESSION,

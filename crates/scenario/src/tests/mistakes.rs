@@ -65,7 +65,8 @@ fn a_wrong_field_is_answered_with_the_nearest_and_all_that_are_allowed() {
     assert_eq!(
         message("rate =", "dealy = \"1ms\"\nrate ="),
         "net.toml:8: links.wire.dealy: no such field; did you mean \"delay\"?; allowed: kind, between, rate, \
-         processing, delay, detour, detour_start, detour_end, queue, loss, header_compression, header_copies, one_way, back"
+         processing, delay, detour, detour_start, detour_end, queue, loss, jitter, reorder, reorder_by, duplicate, corrupt, \
+         header_compression, header_copies, one_way, back"
     );
 }
 

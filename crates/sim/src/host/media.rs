@@ -334,7 +334,7 @@ impl Sink {
         self.packets += 1;
         self.bytes += packet.len();
         let Body::Tcp(segment) = &packet.body else {
-            self.ledger.borrow_mut().arrives(now, packet.id);
+            self.ledger.borrow_mut().arrives(now, packet.number());
             return;
         };
         match &mut self.answers {

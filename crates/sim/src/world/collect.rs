@@ -95,7 +95,12 @@ impl World {
             let log = match &self.network.graph.nodes()[node] {
                 Piece::Host(host) => host.log(),
                 Piece::Proxy(proxy) => proxy.log(),
-                Piece::Link(_) | Piece::Cable(_) | Piece::Docsis(_) | Piece::Router(_) | Piece::Edge(_) => continue,
+                Piece::Link(_)
+                | Piece::Disturbance(_)
+                | Piece::Cable(_)
+                | Piece::Docsis(_)
+                | Piece::Router(_)
+                | Piece::Edge(_) => continue,
             };
             let place = names.intern(name);
             let mut capture = Capture::new(name, SNAP_LEN);

@@ -1,6 +1,7 @@
 mod bbr;
 mod books;
 mod circuits;
+mod disturbed;
 mod fast;
 mod friendly;
 mod implementations;
@@ -54,12 +55,13 @@ fn direction(rate: Rate, delay_ms: u64, loss: LossModel) -> Direction {
         loss,
         header_compression: HeaderCompression::None,
         detour: None,
+        disturbance: headend_engine::link::disturbance::Parameters::NONE,
         header_copies: 0,
     }
 }
 
 fn link(name: &str, between: [usize; 2], there: Direction, back: Direction) -> LinkSpec {
-    LinkSpec { name: name.into(), between, kind: LinkKind::Plain(Plain { there, back, one_way: false }) }
+    LinkSpec { name: name.into(), between, kind: LinkKind::Plain(Plain { there, back, one_way: false }.into()) }
 }
 
 fn wire(name: &str, between: [usize; 2]) -> LinkSpec {
