@@ -136,7 +136,7 @@ def machine() -> dict[str, object]:
         nginx = said.strip().rpartition(" ")[2].replace("/", " ")
     return {
         "cores": os.cpu_count(),
-        "kernel": platform.release(),
+        "kernel": ".".join(platform.release().split(".")[:2]),
         "haproxy": version,
         "nginx": nginx,
         "load_at_start": load(),

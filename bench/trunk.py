@@ -531,7 +531,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         before = ", ".join(f"{value:.2f}" for value in os.getloadavg())
         with tempfile.TemporaryDirectory(prefix="headend-bench-") as folder:
             text = PARTS[name](options, Path(folder))
-        text += f" {os.cpu_count()} cores, Linux {platform.release()}, load averages before {before}."
+        kernel = ".".join(platform.release().split(".")[:2])
+        text += f" {os.cpu_count()} cores, Linux {kernel}, load averages before {before}."
         print(f"\n{text}\n", flush=True)
         if options.page:
             page.write(options.page, f"bench-trunk-{name}", text)
