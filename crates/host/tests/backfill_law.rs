@@ -1,9 +1,8 @@
 //! The kernel's Backfill computes what the engine's does: the arithmetic of `bpf/`, compiled for this machine, and the
 //! engine's are given the same connections by chance, and have the same windows and paces after every event.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+#[path = "support/c_law.rs"]
+mod c_law;
 
 use headend_engine::cc::backfill::Guard;
 use headend_engine::cc::backfill::law::{Heard, Law};
@@ -14,48 +13,6 @@ use headend_engine::rng::Rng;
 type Event = [u64; 15];
 /// CUBIC's window, the filling one, what may be in flight, and the pace.
 type Answer = [u64; 4];
-
-/// Compiles the program beside this file; `None` without a compiler.
-fn compile() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("backfill_law");
-    let status = Command::new("cc")
-        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"])
-        .arg("-I")
-        .arg(root.join("../../bpf"))
-        .arg("-o")
-        .arg(&program)
-        .arg(root.join("tests/backfill_law.c"))
-        .status();
-    match status {
-        Ok(status) => {
-            assert!(status.success(), "cc: {status}");
-            Some(program)
-        }
-        Err(error) => {
-            eprintln!("skipped: cc: {error}");
-            None
-        }
-    }
-}
-
-/// The answers that the compiled program gives to these events.
-fn answers(program: &Path, events: &[Event]) -> Vec<Answer> {
-    let text: String = events.iter().map(|event| event.map(|value| value.to_string()).join(" ") + "\n").collect();
-    let mut child =
-        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("what was compiled runs");
-    let mut stdin = child.stdin.take().expect("it is piped");
-    let writer = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
-    let output = child.wait_with_output().expect("it ends");
-    writer.join().expect("no panic").expect("it reads all");
-    assert!(output.status.success(), "{}", output.status);
-    let printed = String::from_utf8(output.stdout).expect("numbers");
-    let answer = |line: &str| -> Answer {
-        let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().expect("a number")).collect();
-        numbers.try_into().expect("four numbers")
-    };
-    printed.lines().map(answer).collect()
-}
 
 /// A line and what happens on it, as the law hears of it.
 struct Line {
@@ -95,7 +52,7 @@ impl Line {
 #[test]
 fn rust_and_c_agree_on_whatever_may_happen_to_a_connection() {
     const SEED: u64 = 2_026;
-    let Some(program) = compile() else { return };
+    let Some(program) = c_law::compile("backfill_law", "chance", &["-Wno-unknown-pragmas"]) else { return };
     let mut rng = Rng::named(SEED, "backfill");
     let mut events: Vec<Event> = Vec::new();
     let mut expected: Vec<Answer> = Vec::new();
@@ -152,7 +109,7 @@ fn rust_and_c_agree_on_whatever_may_happen_to_a_connection() {
             expected.push([law.claim, law.fill, law.cwnd(now_us), law.pace(now_us)]);
         }
     }
-    let answers = answers(&program, &events);
+    let answers: Vec<Answer> = c_law::answers(&program, &events);
     assert_eq!(answers.len(), expected.len());
     for (number, (answer, expected)) in answers.into_iter().zip(expected).enumerate() {
         assert_eq!(answer, expected, "event {number} of seed {SEED}: {:?}", events[number]);

@@ -1,9 +1,8 @@
 //! The kernel's FAST computes what the engine's does: the arithmetic of `bpf/`, compiled for this machine, over the engine's
 //! vectors and over chance. (`fast/kernel/tests.rs` has the kernel itself run the vectors.)
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+#[path = "support/c_law.rs"]
+mod c_law;
 
 use headend_engine::cc::fast::Parameters;
 use headend_engine::cc::fast::law::{Heard, Law};
@@ -51,57 +50,13 @@ fn rows() -> Vec<Row> {
     VECTORS.lines().enumerate().skip(1).map(row).collect()
 }
 
-/// Compiles the program beside this file, for a test of this name; `None` without a compiler.
-fn compile(of: &str) -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fast_law_{of}"));
-    let status = Command::new("cc")
-        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"])
-        .arg("-I")
-        .arg(root.join("../../bpf"))
-        .arg("-o")
-        .arg(&program)
-        .arg(root.join("tests/fast_law.c"))
-        .status();
-    match status {
-        Ok(status) => {
-            assert!(status.success(), "cc: {status}");
-            Some(program)
-        }
-        Err(error) => {
-            eprintln!("skipped: cc: {error}");
-            None
-        }
-    }
-}
-
-/// The windows and thresholds that the compiled program gives for these rows.
-fn answers(program: &Path, rows: &[[u64; 12]]) -> Vec<(u64, u64)> {
-    let text: String = rows.iter().map(|row| row.map(|value| value.to_string()).join(" ") + "\n").collect();
-    let mut child =
-        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("what was compiled runs");
-    let mut stdin = child.stdin.take().expect("it is piped");
-    let writer = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
-    let output = child.wait_with_output().expect("it ends");
-    writer.join().expect("no panic").expect("it reads all");
-    assert!(output.status.success(), "{}", output.status);
-    let printed = String::from_utf8(output.stdout).expect("numbers");
-    let pair = |line: &str| {
-        let (cwnd, ssthresh) = line.split_once(' ').expect("two numbers");
-        (cwnd.parse().expect("a number"), ssthresh.parse().expect("a number"))
-    };
-    let answers: Vec<(u64, u64)> = printed.lines().map(pair).collect();
-    assert_eq!(answers.len(), rows.len());
-    answers
-}
-
 #[test]
 fn the_c_of_the_kernel_s_fast_gives_the_engine_s_windows() {
-    let Some(program) = compile("vectors") else { return };
+    let Some(program) = c_law::compile("fast_law", "vectors", &[]) else { return };
     let rows = rows();
     let given: Vec<[u64; 12]> = rows.iter().map(|row| row.given).collect();
-    for (row, answer) in rows.iter().zip(answers(&program, &given)) {
-        assert_eq!(answer, (row.cwnd, row.ssthresh), "line {} of the vectors", row.line);
+    for (row, answer) in rows.iter().zip(c_law::answers(&program, &given)) {
+        assert_eq!(answer, [row.cwnd, row.ssthresh], "line {} of the vectors", row.line);
     }
     assert!(rows.len() > 500, "{} rows", rows.len());
 }
@@ -115,7 +70,7 @@ fn some(rng: &mut Rng, bits_max: u64) -> u64 {
 #[test]
 fn rust_and_c_agree_on_whatever_may_happen_to_a_connection() {
     const SEED: u64 = 2_004;
-    let Some(program) = compile("chance") else { return };
+    let Some(program) = c_law::compile("fast_law", "chance", &[]) else { return };
     let mut rng = Rng::named(SEED, "fast");
     let mut given = Vec::new();
     let mut expected = Vec::new();
@@ -178,10 +133,10 @@ fn rust_and_c_agree_on_whatever_may_happen_to_a_connection() {
                 to.1,
                 check,
             ]);
-            expected.push((law.cwnd, law.ssthresh));
+            expected.push([law.cwnd, law.ssthresh]);
         }
     }
-    for (number, (answer, expected)) in answers(&program, &given).into_iter().zip(expected).enumerate() {
+    for (number, (answer, expected)) in c_law::answers(&program, &given).into_iter().zip(expected).enumerate() {
         assert_eq!(answer, expected, "event {number} of seed {SEED}: {:?}", given[number]);
     }
 }

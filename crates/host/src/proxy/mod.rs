@@ -28,6 +28,7 @@ pub mod inbound;
 mod listen;
 mod log;
 mod lookups;
+mod needs;
 pub mod rules;
 mod session;
 mod shortage;
@@ -46,7 +47,6 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use rustix::process::Uid;
-use rustix::thread::CapabilitySet;
 use tokio::sync::{Semaphore, watch};
 
 use crate::error::{During, Error};
@@ -178,7 +178,7 @@ impl Proxy {
     /// of `passed`.
     pub fn start_with(config: Config, sinks: Sinks, passed: &mut Vec<Passed>) -> Result<Proxy, ProxyError> {
         config.check()?;
-        let (needed, granted) = (descriptors(&config), privilege::raise_open_files(descriptors(&config)));
+        let (needed, granted) = (needs::descriptors(&config), privilege::raise_open_files(needs::descriptors(&config)));
         if granted < needed {
             return Err(Wrong {
                 listener: None,
@@ -214,7 +214,7 @@ impl Proxy {
                     "there is no user \"headend\" on this machine: the proxy becomes \"nobody\", which other daemons are too",
                 );
             }
-            privilege::become_user(user, needed_later(&config) | needed_to_hold(&config))?;
+            privilege::become_user(user, needs::needed_later(&config) | needs::needed_to_hold(&config))?;
         }
         for users in config.listeners.iter().filter_map(|listener| listener.users.as_ref()) {
             if users.plain() > 0 {
@@ -250,7 +250,7 @@ impl Proxy {
         if config.listeners.iter().any(|one| one.way == Way::Transparent) {
             hold::start(&shared)?;
             // Its threads have these on; no other is to have them.
-            privilege::give_up(needed_to_hold(&config) - needed_later(&config))?;
+            privilege::give_up(needs::needed_to_hold(&config) - needs::needed_later(&config))?;
         }
         let share = pipes.len() / config.workers;
         let workers: Result<Vec<Worker>, Error> = (0..config.workers.get())
@@ -429,39 +429,6 @@ impl Proxy {
         for worker in &self.workers {
             worker.close(open.id);
         }
-    }
-}
-
-/// The descriptors that a proxy may come to need: two for each connection, those that wait for one or for a last word, the
-/// servers' that are kept, and some of its own.
-fn descriptors(config: &Config) -> u64 {
-    let limits = &config.limits;
-    let own = 64 + 16 * config.workers.get();
-    (2 * limits.connections.min(config::CONNECTIONS_MAX) + limits.pool + WAITING_MAX + FAREWELLS_MAX + own) as u64
-}
-
-/// The capabilities that sockets still to be made take beyond an ordinary user's rights.
-fn needed_later(config: &Config) -> CapabilitySet {
-    let mut needed = CapabilitySet::empty();
-    if config.listeners.iter().any(|one| one.way == Way::Transparent || one.keep_client_address) {
-        // ip(7): either this or CAP_NET_ADMIN, which may do much more, allows IP_TRANSPARENT.
-        needed |= CapabilitySet::NET_RAW;
-    }
-    if config.remote.takes_privilege() {
-        needed |= CapabilitySet::NET_ADMIN;
-    }
-    if config.listeners.iter().any(|one| listen::takes_privilege(one.address.port())) {
-        // For ways in that a file has when it is read again.
-        needed |= CapabilitySet::NET_BIND_SERVICE;
-    }
-    needed
-}
-
-/// The capabilities with which queues and sets of netfilter can be asked.
-fn needed_to_hold(config: &Config) -> CapabilitySet {
-    match config.listeners.iter().any(|one| one.way == Way::Transparent) {
-        true => CapabilitySet::NET_ADMIN,
-        false => CapabilitySet::empty(),
     }
 }
 
