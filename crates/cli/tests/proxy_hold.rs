@@ -17,7 +17,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// An address of the server's at which nothing answers.
 const DEAD: &str = "fd83:2::66";
 
-/// What goes to the dead address is lost, and so is what `more` says.
+/// Makes the server lose all packets to the dead address, and those that `more` names.
 fn lose(path: &Path, more: &str) {
     let inside = |words: &str| run(&format!("ip netns exec {} nft {words}", path.server.name()));
     run(&format!("ip -n {} address add {DEAD}/64 dev eth nodad", path.server.name()));

@@ -19,7 +19,7 @@ const SEALED: &str = "carriage = \"sealed\"\n";
 /// Bytes that wait in the relay at most.
 const QUEUE: u64 = 100_000;
 
-/// What the relay does to datagrams, which a test changes while it runs.
+/// The harm that the relay does to datagrams; a test changes it while it runs.
 #[derive(Default)]
 struct Harm {
     /// Of a thousand: lost, held back behind ten others, and sent twice.

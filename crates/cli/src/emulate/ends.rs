@@ -170,7 +170,7 @@ fn nodes(option: &str, named: [Option<&str>; 2], network: &Network) -> Result<[u
 /// millisecond. On slow links every packet comes by itself, so that a queue meets what it would meet of a sender without offloads.
 fn segments(scenario: &Scenario, mtu: u32) -> u32 {
     const BUNDLE: Duration = Duration::from_micros(250);
-    /// What fits into the longest packet that Linux makes, with room for headers.
+    /// The most segments of a bundle: as many as fit into the longest packet that Linux makes, with room for headers.
     const SEGMENTS_MAX: u64 = 40;
     let packet = Bytes::new(mtu.into());
     let slowest = scenario.links.iter().map(|link| match &link.kind {

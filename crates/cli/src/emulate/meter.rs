@@ -264,7 +264,7 @@ impl Meter {
         }
     }
 
-    /// What is to be said of devices that somebody has taken down.
+    /// A sentence for each device that somebody has taken down.
     pub(super) fn downs(&self) -> Vec<String> {
         let Some(sample) = &self.last else { return Vec::new() };
         let down = self.sides.iter().filter_map(|side| {

@@ -50,7 +50,7 @@ enum Question {
     },
 }
 
-/// What the proxy is to do once the answer is given.
+/// The step that follows once the answer is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Consequence {
     Nothing,

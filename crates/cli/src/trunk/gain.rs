@@ -14,7 +14,7 @@ const RUNS: u32 = 5;
 /// Bytes that the path's queue is taken to have at least: so many of full packets let a TCP go at all.
 const QUEUE_MIN: f64 = 30_000.0;
 
-/// What users get over the path.
+/// The goodput that users get over the path with a remedy.
 #[derive(Clone, Debug)]
 pub(super) struct Gain {
     /// The remedy.

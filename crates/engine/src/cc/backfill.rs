@@ -29,7 +29,7 @@ pub enum Guard {
     Look,
     /// The shortest round trip is looked for with a smaller window once it was not seen for ten seconds.
     Probe,
-    /// What the filling window wants in the queue is less than the longest queue.
+    /// The filling window wants less in the queue than the longest queue.
     Alpha,
     /// The filling window is bounded by the rate of delivery.
     Ceiling,

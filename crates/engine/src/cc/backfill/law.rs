@@ -107,7 +107,8 @@ pub struct Law {
     pub claim: u64,
     /// CUBIC's slow-start threshold.
     pub ssthresh: u64,
-    /// Where CUBIC lost last, the flat place of its curve and when it is reached [1/1024 s], Reno's window beside it.
+    /// CUBIC's window at its last loss, the flat place of its curve, the time when it is reached [1/1024 s], and the window that
+    /// Reno would have.
     w_max: u64,
     origin: u64,
     k: u64,
