@@ -229,9 +229,6 @@ fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::new(octets[at], octets[at + 1], octets[at + 2], octets[at + 3]))
 }
 
-/// The bits of a subscriber's IPv6 network, unless the file says otherwise.
-pub(crate) const SUBSCRIBER_BITS: u32 = 56;
-
 /// The address by which limits count a client: its own, or the first of its IPv6 network of `prefix` bits, of which a
 /// subscriber has every address (RFC 6177).
 pub(crate) fn subscriber(address: IpAddr, prefix: u32) -> IpAddr {

@@ -83,6 +83,8 @@ struct HeldSyn {
     id: u32,
     count: u32,
     last: Instant,
+    /// The client that it counts for, as clients were told apart when it came.
+    client: IpAddr,
     connecting: AbortHandle,
 }
 
@@ -304,33 +306,30 @@ impl Keeper {
             return;
         }
         let is_ready = self.holds.ready().contains_key(&ends);
-        let socket = match self.shared.upgrade().filter(|_| !is_ready) {
+        let found = match self.shared.upgrade().filter(|_| !is_ready) {
             Some(shared) => self.socket_for(&shared, ends),
             None => None,
         };
-        let Some(socket) = socket else { return let_go(queue, id, Verdict::Divert) };
+        let Some((client, socket)) = found else { return let_go(queue, id, Verdict::Divert) };
         let connected = self.connected.clone();
         let connecting = tokio::spawn(async move {
             let outcome = async { TcpSocket::from_std_stream(socket).connect(ends.server).await?.into_std() }.await;
             // Nobody hears it when the thread ends.
             let _ = connected.send((ends, outcome));
         });
-        *self.clients.entry(access::subscriber(ends.client.ip(), access::SUBSCRIBER_BITS)).or_default() += 1;
-        let held = HeldSyn { id, count: 1, last: Instant::now(), connecting: connecting.abort_handle() };
+        *self.clients.entry(client).or_default() += 1;
+        let held = HeldSyn { id, count: 1, last: Instant::now(), client, connecting: connecting.abort_handle() };
         self.held.insert(ends, held);
     }
 
-    /// The socket for the connection to the server, if this SYN is to be held.
-    fn socket_for(&self, shared: &Shared, ends: Ends) -> Option<TcpStream> {
-        let mine = self
-            .clients
-            .get(&access::subscriber(ends.client.ip(), access::SUBSCRIBER_BITS))
-            .copied()
-            .unwrap_or_default();
+    /// The client for whom this SYN counts, and the socket for the connection to the server, if it is to be held.
+    fn socket_for(&self, shared: &Shared, ends: Ends) -> Option<(IpAddr, TcpStream)> {
+        let rules = shared.rules();
+        let client = access::subscriber(ends.client.ip(), rules.config.limits.client_prefix);
+        let mine = self.clients.get(&client).copied().unwrap_or_default();
         if self.held.len() >= HELD_MAX || mine >= HELD_PER_CLIENT_MAX {
             return None;
         }
-        let rules = shared.rules();
         let is_its = |one: &&Arc<super::config::Listener>| {
             one.way == Way::Transparent && one.address.is_ipv4() == ends.client.is_ipv4()
         };
@@ -340,7 +339,10 @@ impl Keeper {
             && listener.admits(ends.client.ip())
             && shared.check(&rules.config, ends.server, false).is_ok();
         let source = listener.keep_client_address.then_some(ends.client);
-        is_served.then(|| listen::towards(ends.server, &rules.config.remote, source).ok()).flatten().map(Into::into)
+        if !is_served {
+            return None;
+        }
+        Some((client, listen::towards(ends.server, &rules.config.remote, source).ok()?.into()))
     }
 
     /// Lets a SYN go, when its server has answered or cannot be reached.
@@ -392,11 +394,10 @@ impl Keeper {
         let held = self.held.remove(ends)?;
         // The task that has ended is not disturbed by it; another one's socket is closed.
         held.connecting.abort();
-        let key = access::subscriber(ends.client.ip(), access::SUBSCRIBER_BITS);
-        if let Some(count) = self.clients.get_mut(&key) {
+        if let Some(count) = self.clients.get_mut(&held.client) {
             *count -= 1;
             if *count == 0 {
-                self.clients.remove(&key);
+                self.clients.remove(&held.client);
             }
         }
         Some(held)
