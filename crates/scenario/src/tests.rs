@@ -131,6 +131,7 @@ fn fields_that_are_left_out_have_their_documented_values() {
             ..headend_engine::link::disturbance::Parameters::NONE
         },
         header_copies: 0,
+        header_repeats: 0,
     };
     let plain = Plain { there: expected.clone(), back: expected, one_way: false };
     assert_eq!(scenario.links[0].kind, LinkKind::Plain(plain.into()));

@@ -11,6 +11,7 @@ use headend_engine::cable::docsis::Docsis;
 use headend_engine::cable::{self, Cable};
 use headend_engine::graph::Graph;
 use headend_engine::link::disturbance::Disturbance;
+use headend_engine::link::repeating::Repeating;
 use headend_engine::link::{Link, Stats};
 use headend_engine::node::{Node, Port, Step};
 use headend_engine::packet::{Discard, Packet};
@@ -23,7 +24,7 @@ use crate::edge::Edge;
 use crate::router::Router;
 use headend_scenario::results::LinkRow;
 use headend_scenario::topology::{self, Topology};
-use headend_scenario::{DocsisChannel, LinkKind, NodeKind, Plain, Scenario};
+use headend_scenario::{Direction, DocsisChannel, LinkKind, NodeKind, Plain, Scenario};
 
 /// Links and routers, wired, and in each host's place an `H` and in each proxy's a `P`; or, if there is [`Nobody`], a
 /// port that faces outside in a host's place and a router in a proxy's.
@@ -55,6 +56,8 @@ pub enum Nobody {}
 pub(crate) enum Piece<H, P> {
     /// One direction of a plain link.
     Link(Link),
+    /// One direction of a plain link that sends lost headers again.
+    Repeating(Box<Repeating>),
     /// What a direction of a plain link does to packets besides losing them, behind the link.
     Disturbance(Box<Disturbance>),
     /// A cable path, both directions.
@@ -222,7 +225,11 @@ impl<H: Node, P: Node> Network<H, P> {
         let name = self.links[link].name.clone();
         for (number, (direction, way)) in [(&plain.there, "there"), (&plain.back, "back")].into_iter().enumerate() {
             let piece = self.links[link].ways[number].piece;
-            let Piece::Link(carrier) = self.graph.node_mut(piece) else { panic!("link {name} is plain") };
+            let carrier = match self.graph.node_mut(piece) {
+                Piece::Link(link) => link,
+                Piece::Repeating(repeating) => repeating.link_mut(),
+                _ => panic!("link {name} is plain"),
+            };
             let service = parts::service(direction, seed, &format!("links/{name}/{way}/{draws}"));
             let loss = direction.loss.build(Rng::named(seed, &format!("links/{name}/{way}/{draws}/loss")));
             carrier.change(now, Some(service), Some(loss), Some(direction.delay));
@@ -308,11 +315,11 @@ fn wire<H: Node, P: Node>(
                 let directions = [(there, a, b, "there", there_name), (back, b, a, "back", back_name)];
                 let ways = directions.map(|(direction, from, to, name, direction_name)| {
                     let [loss, queue] = ["loss", "queue"].map(|part| format!("links/{}/{name}/{part}", link.name));
-                    let mut piece = parts::plain_link(direction, seed, &loss, &queue);
-                    if record_discards {
-                        piece.record_discards();
-                    }
-                    let index = graph.add(Piece::Link(piece));
+                    let index = graph.add(plain_piece(
+                        direction,
+                        parts::plain_link(direction, seed, &loss, &queue),
+                        record_discards,
+                    ));
                     graph.wire(from.0, from.1, index, Port(0));
                     let mut last = index;
                     if direction.disturbance.is_any() {
@@ -363,6 +370,21 @@ fn wire<H: Node, P: Node>(
     wired
 }
 
+/// The piece that a direction of a plain link is.
+fn plain_piece<H, P>(direction: &Direction, mut link: Link, record_discards: bool) -> Piece<H, P> {
+    if direction.header_repeats == 0 {
+        if record_discards {
+            link.record_discards();
+        }
+        return Piece::Link(link);
+    }
+    let mut repeating = Repeating::new(link, direction.header_repeats);
+    if record_discards {
+        repeating.record_discards();
+    }
+    Piece::Repeating(Box::new(repeating))
+}
+
 impl Node for Nobody {
     fn receive(&mut self, _now: Time, _port: Port, _packet: &Packet) {
         match *self {}
@@ -381,6 +403,7 @@ impl<H, P> Piece<H, P> {
     fn carrier(&self) -> &dyn Carrier {
         match self {
             Piece::Link(link) => link,
+            Piece::Repeating(repeating) => &**repeating,
             Piece::Cable(cable) => &**cable,
             Piece::Docsis(docsis) => &**docsis,
             Piece::Disturbance(_) | Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => {
@@ -393,6 +416,7 @@ impl<H, P> Piece<H, P> {
     fn carrier_mut(&mut self) -> &mut dyn Carrier {
         match self {
             Piece::Link(link) => link,
+            Piece::Repeating(repeating) => &mut **repeating,
             Piece::Cable(cable) => &mut **cable,
             Piece::Docsis(docsis) => &mut **docsis,
             Piece::Disturbance(_) | Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => {
@@ -406,6 +430,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
     fn receive(&mut self, now: Time, port: Port, packet: &Packet) {
         match self {
             Piece::Link(link) => link.receive(now, port, packet),
+            Piece::Repeating(repeating) => repeating.receive(now, port, packet),
             Piece::Disturbance(medium) => medium.receive(now, port, packet),
             Piece::Cable(cable) => cable.receive(now, port, packet),
             Piece::Docsis(docsis) => docsis.receive(now, port, packet),
@@ -419,6 +444,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
     fn poll(&mut self, now: Time) -> Step {
         match self {
             Piece::Link(link) => link.poll(now),
+            Piece::Repeating(repeating) => repeating.poll(now),
             Piece::Disturbance(medium) => medium.poll(now),
             Piece::Cable(cable) => cable.poll(now),
             Piece::Docsis(docsis) => docsis.poll(now),
@@ -433,7 +459,8 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
         match self {
             Piece::Link(link) => link.quiet_until(now),
             Piece::Host(host) => host.quiet_until(now),
-            Piece::Disturbance(_)
+            Piece::Repeating(_)
+            | Piece::Disturbance(_)
             | Piece::Cable(_)
             | Piece::Docsis(_)
             | Piece::Router(_)
@@ -447,13 +474,19 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
             Piece::Router(router) => router.through(port, packet),
             Piece::Proxy(proxy) => proxy.through(port, packet),
             Piece::Edge(edge) => edge.through(port, packet),
-            Piece::Link(_) | Piece::Disturbance(_) | Piece::Cable(_) | Piece::Docsis(_) | Piece::Host(_) => None,
+            Piece::Link(_)
+            | Piece::Repeating(_)
+            | Piece::Disturbance(_)
+            | Piece::Cable(_)
+            | Piece::Docsis(_)
+            | Piece::Host(_) => None,
         }
     }
 
     fn take_discards(&mut self, into: &mut Vec<Discard>) {
         match self {
             Piece::Link(link) => link.take_discards(into),
+            Piece::Repeating(repeating) => repeating.take_discards(into),
             Piece::Cable(cable) => cable.take_discards(into),
             Piece::Docsis(docsis) => docsis.take_discards(into),
             Piece::Disturbance(_) | Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => {}

@@ -9,6 +9,7 @@ pub mod disturbance;
 pub mod headers;
 pub mod loss;
 pub mod queue;
+pub mod repeating;
 pub mod service;
 #[cfg(test)]
 mod tests;

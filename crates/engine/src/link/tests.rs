@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::headers::{HeaderCoding, HeaderCompression};
 use super::loss::List;
 use super::queue::DropTail;
+use super::repeating::Repeating;
 use super::service::Constant;
 use super::*;
 use crate::graph::Graph;
@@ -190,6 +191,29 @@ fn records_of_discards_are_handed_over_once_and_recording_goes_on() {
 }
 
 proptest! {
+    /// Each header arrives once, unless it was lost each time, and those of a flow in their order; all else is as without.
+    #[test]
+    fn headers_that_are_sent_again_arrive_once_and_in_order(
+        kinds in vec((prop_oneof![Just(Class::Header), Just(Class::User)], 0..3_u16), 1..60),
+        lost in btree_set(1..90_u64, 0..40),
+        times in 1..4_u32,
+    ) {
+        let lost: Vec<u64> = lost.into_iter().collect();
+        let arrived = repeated(&kinds, &lost, times);
+        let of = |flow, class| -> Vec<u64> {
+            arrived.iter().map(|&(_, id)| id).filter(|&id| kinds[id as usize] == (class, flow)).collect()
+        };
+        for flow in 0..3 {
+            prop_assert!(of(flow, Class::Header).is_sorted_by(|a, b| a < b), "{arrived:?}");
+        }
+        let missing = kinds.len() - arrived.len();
+        prop_assert!(missing <= lost.len(), "nothing is lost but what the medium loses");
+        let headers = kinds.iter().filter(|&&(class, _)| class == Class::Header).count();
+        let users_lost = kinds.len() - headers - (0..3).map(|flow| of(flow, Class::User).len()).sum::<usize>();
+        let given_up = missing - users_lost;
+        prop_assert!(given_up * (times as usize + 1) + users_lost <= lost.len(), "each that is given up was lost each time");
+    }
+
     #[test]
     fn a_link_does_what_the_naive_model_does_packet_by_packet(setup in setup(), arrivals in arrivals()) {
         let mut link = link(&setup);
@@ -269,4 +293,43 @@ fn a_detour_delays_what_is_sent_meanwhile_and_nobody_overtakes() {
     }
     // The third waits for the second, which went the long way.
     assert_eq!(arrivals, [(1, 61), (2, 221), (3, 221), (4, 311)]);
+}
+
+/// When packets arrive [us], and which, of packets of 52 bytes that enter each millisecond, one of each class and flow in `kinds`; the
+/// link takes 10 ms and sends headers again so many `times`, and what it loses are the packets that it serves as those of the
+/// numbers `lost`, from 1.
+fn repeated(kinds: &[(Class, u16)], lost: &[u64], times: u32) -> Vec<(u64, u64)> {
+    let limit = Limit::Waiting(Capacity::Unlimited);
+    let setup = Setup { limit, lost: lost.to_vec(), propagation: Duration::from_millis(10) };
+    let mut repeating = Repeating::new(link(&setup), times);
+    let arrivals = kinds.iter().enumerate().map(|(id, &(class, flow))| {
+        let src = Endpoint { node: 0, port: flow };
+        (Time::ZERO + Duration::from_millis(id as u64), Packet { class, src, ..packet(id as u64, 52) })
+    });
+    let arrived = drive(&mut repeating, &arrivals.collect::<Vec<_>>());
+    arrived.into_iter().map(|(time, id)| (time.since(Time::ZERO).as_nanos() / 1000, id)).collect()
+}
+
+#[test]
+fn a_lost_header_comes_a_round_trip_later_and_its_flow_waits() {
+    let mut kinds = [(Class::Header, 1); 4];
+    kinds[2] = (Class::User, 1);
+    // The second is lost at 1052 us and would have arrived at 11,052; the link knows at 21,052.
+    let arrived = repeated(&kinds, &[2], 1);
+    assert_eq!(arrived, [(10_052, 0), (12_052, 2), (31_104, 1), (31_104, 3)], "a user's packet waits for nobody");
+    let others = repeated(&[(Class::Header, 1), (Class::Header, 2), (Class::Header, 1)], &[2], 1);
+    assert_eq!(others, [(10_052, 0), (12_052, 2), (31_104, 1)], "nor does a header of another flow");
+}
+
+#[test]
+fn a_header_that_is_lost_once_too_often_holds_nobody_longer() {
+    let kinds = [(Class::Header, 1); 3];
+    // The fourth packet that the link serves is the second again: lost at 21,104, and missed at 31,104.
+    assert_eq!(repeated(&kinds, &[2, 4], 1), [(10_052, 0), (31_104, 2)]);
+    assert_eq!(repeated(&kinds, &[2, 4], 2), [(10_052, 0), (51_156, 1), (51_156, 2)]);
+}
+
+#[test]
+fn users_packets_are_not_sent_again() {
+    assert_eq!(repeated(&[(Class::User, 1); 2], &[1], 8), [(11_052, 1)]);
 }

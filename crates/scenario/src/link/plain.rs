@@ -46,6 +46,8 @@ pub struct Direction {
     pub header_compression: HeaderCompression,
     /// The number of copies that follow each of them on the medium.
     pub header_copies: u32,
+    /// How often each of them is sent again when the medium has lost it.
+    pub header_repeats: u32,
 }
 
 impl Kind for Plain {
@@ -71,6 +73,7 @@ impl Kind for Plain {
             },
             header_compression: compression(section.setting("header_compression")),
             header_copies: copies(section.setting("header_copies")),
+            header_repeats: copies(section.setting("header_repeats")),
         };
         let differs = section.table_under("back", &BACK);
         let given = |field| differs.has(field).then(|| differs.setting(field));
@@ -91,6 +94,7 @@ impl Kind for Plain {
             },
             header_compression: given("header_compression").map_or(there.header_compression, compression),
             header_copies: given("header_copies").map_or(there.header_copies, copies),
+            header_repeats: given("header_repeats").map_or(there.header_repeats, copies),
         };
         Plain { there, back, one_way: section.setting("one_way").flag() }
     }
@@ -188,6 +192,13 @@ const FIELDS: &[Field] = &[
          (section 4.9). Unlike the `copies` of a circuit, these hide no drop: the queue has one of each.",
     ),
     field(
+        "header_repeats",
+        COPIES,
+        Is("0"),
+        "How often a header of a control TCP that the medium has lost is sent again (section 4.9). The far end asks when it would \
+         have arrived, and holds those behind it; what it asks takes the way back's time, no room, and is never lost.",
+    ),
+    field(
         "one_way",
         fields::Kind::Flag,
         Is("false"),
@@ -216,4 +227,5 @@ const BACK_FIELDS: &[Field] = &[
         "What headers of control TCPs become on the medium.",
     ),
     field("header_copies", COPIES, Follows("the link's `header_copies`"), "Copies of headers on the medium."),
+    field("header_repeats", COPIES, Follows("the link's `header_repeats`"), "How often a lost header is sent again."),
 ];

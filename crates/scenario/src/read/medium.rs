@@ -150,7 +150,7 @@ pub(crate) fn compression(chosen: Setting) -> HeaderCompression {
     chosen.choice(HeaderCompression::ALL)
 }
 
-/// The field `header_copies` of a link or direction, and `copies` of a circuit.
+/// The fields `header_copies` and `header_repeats` of a link or direction, and `copies` of a circuit.
 pub(crate) fn copies(given: Setting) -> u32 {
     u32::try_from(given.count()).expect("the field's range fits 32 bits")
 }

@@ -66,7 +66,7 @@ fn a_wrong_field_is_answered_with_the_nearest_and_all_that_are_allowed() {
         message("rate =", "dealy = \"1ms\"\nrate ="),
         "net.toml:8: links.wire.dealy: no such field; did you mean \"delay\"?; allowed: kind, between, rate, \
          processing, delay, detour, detour_start, detour_end, queue, loss, jitter, reorder, reorder_by, duplicate, corrupt, \
-         header_compression, header_copies, one_way, back"
+         header_compression, header_copies, header_repeats, one_way, back"
     );
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use headend_engine::cable::Cable;
 use headend_engine::cable::docsis::{ChannelDirection, Docsis};
+use headend_engine::link::repeating::Repeating;
 use headend_engine::link::{Link, Stats};
 use headend_engine::packet::Discard;
 use headend_engine::time::Time;
@@ -40,6 +41,25 @@ impl Carrier for Link {
 
     fn close_books(&mut self, _way: usize, end: Time) -> Stats {
         Link::close_books(self, end)
+    }
+}
+
+/// A link that sends headers again is one direction, too.
+impl Carrier for Repeating {
+    fn stats(&self, _way: usize) -> Stats {
+        self.link().stats()
+    }
+
+    fn backlog(&self, _way: usize) -> (u64, Bytes) {
+        self.link().backlog()
+    }
+
+    fn discards(&self, _way: usize) -> &[Discard] {
+        Repeating::discards(self)
+    }
+
+    fn close_books(&mut self, _way: usize, end: Time) -> Stats {
+        self.link_mut().close_books(end)
     }
 }
 

@@ -57,6 +57,7 @@ fn direction(rate: Rate, delay_ms: u64, loss: LossModel) -> Direction {
         detour: None,
         disturbance: headend_engine::link::disturbance::Parameters::NONE,
         header_copies: 0,
+        header_repeats: 0,
     }
 }
 

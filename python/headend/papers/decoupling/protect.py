@@ -63,6 +63,7 @@ def on_link(copies: int) -> Settings:
 TWICE, VJ = "compression with twice", "compression without twice"
 COPY, COPIES = "two of each header on the link", "three of each header on the link"
 END_TO_END = "two of each header from end to end"
+AGAIN = "lost headers sent again on the link"
 VMSS_4 = "VMSS 6000"
 OPTIONS: dict[str, Settings] = {
     DECOUPLING: THEN[DECOUPLING],
@@ -70,6 +71,7 @@ OPTIONS: dict[str, Settings] = {
     VJ: {**THEN[DECOUPLING], "links.ef.header_compression": "vj"},
     COPY: {**THEN[DECOUPLING], **on_link(1)},
     END_TO_END: through(CONTROL, copies=1),
+    AGAIN: {**THEN[DECOUPLING], "links.ef.header_repeats": 3},
     "VMSS 3000": larger(3000),
     VMSS_4: larger(6000),
 }
@@ -90,7 +92,7 @@ PROTECTED: dict[str, Settings] = {
 }
 """With losses that do not depend on a packet's size; compression then changes nothing."""
 
-SHOWN = (TWICE, COPY, END_TO_END, "VMSS 3000", VMSS_4)
+SHOWN = (TWICE, COPY, END_TO_END, AGAIN, "VMSS 3000", VMSS_4)
 
 
 def _measure(results: Results) -> list[Criterion]:

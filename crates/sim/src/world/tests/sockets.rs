@@ -85,6 +85,18 @@ fn headers_that_are_sent_twice_spare_a_circuit_its_losses() {
 }
 
 #[test]
+fn a_header_that_the_link_sends_again_is_missed_by_nobody() {
+    let socket = "socket = { personality = \"newreno\", tcp = { initial_ssthresh_segments = 40 } }";
+    for seed in 1..=4 {
+        let (run, _) = build("bulk", socket, "header_repeats = 3", seed).run(0, &|| false).expect("nobody stops it");
+        let dropped: u64 = run.links.iter().map(|link| link.dropped_headers).sum();
+        let noticed = run.circuits[0].fast_retransmits + run.circuits[0].timeouts;
+        // Headers that waited for one come at once, their acknowledgements too, and then the router may drop some.
+        assert!(noticed <= dropped, "none was missed for damage: {noticed} of {dropped} drops");
+    }
+}
+
+#[test]
 fn compressed_headers_fail_less_and_without_twice_take_all_that_follow() {
     let [plain, vj, twice] =
         ["none", "vj", "twice"].map(|way| found("controls = 1", &format!("header_compression = \"{way}\"")));
