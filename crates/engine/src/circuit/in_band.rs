@@ -16,6 +16,8 @@
 //! on_sent(now, len) -> u64                         it has left, and this is its number
 //! on_acknowledgement(now, &Acknowledgement)        what the other end says
 //! deadline(), on_deadline(now)                     timers
+//! with_fates(), fate() -> Option<Fate>             what became of each datagram, for who sends its contents again
+//! skip_number(now)                                 a number that only a liar acknowledges
 //!
 //! Receiver::new(every)                             the receiving end
 //! receive(now, number)                             a datagram came
@@ -38,7 +40,7 @@ mod tests;
 pub use acknowledgement::{Acknowledgement, Malformed};
 pub use circuit::{Circuit, Output};
 pub use receiver::Receiver;
-pub use sender::{Counters, Losses, NeverSent, Sender};
+pub use sender::{Counters, Fate, Losses, NeverSent, Sender};
 
 use crate::packet::DATAGRAM_HEADERS;
 use crate::time::Duration;

@@ -74,6 +74,17 @@ impl fmt::Display for NeverSent {
 
 impl std::error::Error for NeverSent {}
 
+/// What became of a datagram, for a driver that sends again what was in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The one with this number has come.
+    Delivered(u64),
+    /// The one with this number is taken for lost.
+    Lost(u64),
+    /// The one with this number has come after all.
+    Late(u64),
+}
+
 /// A datagram that has left.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
@@ -90,6 +101,8 @@ enum State {
     Flying,
     Delivered,
     Lost,
+    /// The number was left out: no datagram has it.
+    Skipped,
 }
 
 /// A datagram that was taken for lost.
@@ -129,6 +142,10 @@ pub struct Sender {
     last_sent: Time,
     delays: Option<Delays>,
     news: Vec<News>,
+    /// What became of datagrams since it was asked last, if anybody asks.
+    fates: Option<VecDeque<Fate>>,
+    /// A number that was left out may be among those that are not settled.
+    has_skipped: bool,
     counters: Counters,
 }
 
@@ -159,8 +176,37 @@ impl Sender {
             last_sent: Time::ZERO,
             delays: (losses == Losses::Delayed).then(Delays::default),
             news: vec![News::default(); flows as usize],
+            fates: None,
+            has_skipped: false,
             counters: Counters::default(),
         }
+    }
+
+    /// Keeps what becomes of each datagram for [`fate`](Sender::fate), which must then be asked.
+    pub fn with_fates(self) -> Sender {
+        Sender { fates: Some(VecDeque::new()), ..self }
+    }
+
+    /// What became of the next datagram of which that is known by now.
+    pub fn fate(&mut self) -> Option<Fate> {
+        self.fates.as_mut()?.pop_front()
+    }
+
+    /// The number that the next datagram will have.
+    pub fn next_number(&self) -> u64 {
+        self.first + self.sent.len() as u64
+    }
+
+    /// Leaves the next number out. An acknowledgement that has it tells of what its sender cannot have seen (RFC 9000 s21.4), as
+    /// long as numbers before it are awaited.
+    pub fn skip_number(&mut self, now: Time) {
+        self.sent.push_back(Sent { at: now, len: 0, start: 0, flow: 0, state: State::Skipped });
+        self.has_skipped = true;
+    }
+
+    /// Returns true if a probe is due: a datagram that leaves whatever the windows say.
+    pub fn owes_probe(&self) -> bool {
+        self.probes > 0
     }
 
     /// The number of TCPs that it stands for.
@@ -256,6 +302,9 @@ impl Sender {
         if number >= next {
             return Err(NeverSent { number, next });
         }
+        if let Some(number) = self.skipped_in(told) {
+            return Err(NeverSent { number, next });
+        }
         let rtt = self.measure(now, told);
         let mut any = false;
         for &(first, last) in &told.ranges {
@@ -268,6 +317,17 @@ impl Sender {
         self.acknowledged = self.acknowledged.max(number + 1);
         let shrank = self.settle(now, rtt);
         Ok(shrank)
+    }
+
+    /// A number that was left out and is among those that are told.
+    fn skipped_in(&self, told: &Acknowledgement) -> Option<u64> {
+        if !self.has_skipped {
+            return None;
+        }
+        told.ranges.iter().find_map(|&(first, last)| {
+            let mut numbers = first.max(self.first)..=last.min(self.first + self.sent.len() as u64 - 1);
+            numbers.find(|number| self.sent[(number - self.first) as usize].state == State::Skipped)
+        })
     }
 
     /// Measures a round trip, if the largest number is news.
@@ -295,6 +355,9 @@ impl Sender {
             }
             sent.state = State::Delivered;
             any = true;
+            if let Some(fates) = &mut self.fates {
+                fates.push_back(Fate::Delivered(number));
+            }
             self.in_flight = self.in_flight.saturating_sub(Bytes::new(sent.len));
             self.counters.delivered += 1;
             if let Some(delays) = &mut self.delays {
@@ -321,6 +384,9 @@ impl Sender {
                 return true;
             }
             self.counters.late += 1;
+            if let Some(fates) = &mut self.fates {
+                fates.push_back(Fate::Late(missing.number));
+            }
             let displaced = self.acknowledged.saturating_sub(missing.number);
             self.threshold = self.threshold.max(displaced.min(DISPLACEMENT_MAX) + 1);
             self.eighths = (self.eighths + 1).min(EIGHTHS_MAX);
@@ -335,7 +401,11 @@ impl Sender {
         let persistent = self.find_lost(now);
         let next = self.first + self.sent.len() as u64;
         while let Some(sent) = self.sent.front().filter(|sent| sent.state != State::Flying) {
-            self.flows[sent.flow as usize].settle(sent.start + sent.len);
+            if sent.state == State::Skipped {
+                self.has_skipped = false;
+            } else {
+                self.flows[sent.flow as usize].settle(sent.start + sent.len);
+            }
             self.sent.pop_front();
             self.first += 1;
         }
@@ -373,7 +443,7 @@ impl Sender {
                     run = None;
                     continue;
                 }
-                State::Lost => continue,
+                State::Lost | State::Skipped => continue,
                 State::Flying => {}
             }
             let due = sent.at + patience;
@@ -382,6 +452,9 @@ impl Sender {
                 continue;
             }
             sent.state = State::Lost;
+            if let Some(fates) = &mut self.fates {
+                fates.push_back(Fate::Lost(number));
+            }
             self.in_flight = self.in_flight.saturating_sub(Bytes::new(sent.len));
             self.counters.lost += 1;
             let news = &mut self.news[sent.flow as usize];

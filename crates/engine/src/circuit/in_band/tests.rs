@@ -300,3 +300,26 @@ fn whatever_a_path_does_each_datagram_is_settled_once() {
         assert!((20..140).contains(&lost), "seed {seed}, of 3000 at 2%: {counters:?}");
     }
 }
+
+#[test]
+fn a_driver_that_asks_hears_what_became_of_each_datagram() {
+    let mut sender = sender(1).with_fates();
+    assert_eq!(fill(&mut sender, ms(0)).len(), 4);
+    sender.on_acknowledgement(ms(50), &told(ms(25), &[(1, 3)])).unwrap();
+    let fates: Vec<_> = std::iter::from_fn(|| sender.fate()).collect();
+    assert_eq!(fates, [Fate::Delivered(1), Fate::Delivered(2), Fate::Delivered(3), Fate::Lost(0)]);
+    sender.on_acknowledgement(ms(60), &told(ms(25), &[(0, 3)])).unwrap();
+    assert_eq!(std::iter::from_fn(|| sender.fate()).collect::<Vec<_>>(), [Fate::Late(0)]);
+}
+
+#[test]
+fn only_a_liar_acknowledges_a_number_that_was_left_out() {
+    let mut sender = sender(1);
+    assert_eq!(sender.on_sent(ms(0), LEN), 0);
+    sender.skip_number(ms(0));
+    assert_eq!((sender.on_sent(ms(0), LEN), sender.next_number()), (2, 3));
+    let lie = sender.on_acknowledgement(ms(50), &told(ms(25), &[(0, 2)]));
+    assert_eq!((lie, sender.in_flight()), (Err(NeverSent { number: 1, next: 3 }), LEN + LEN));
+    sender.on_acknowledgement(ms(50), &told(ms(25), &[(2, 2), (0, 0)])).unwrap();
+    assert_eq!(sender.in_flight(), Bytes::ZERO);
+}
