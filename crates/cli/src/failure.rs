@@ -83,3 +83,10 @@ impl From<headend_host::Error> for Failure {
         Failure::Failed(error.to_string())
     }
 }
+
+#[cfg(target_os = "linux")]
+impl From<headend_host::trunk::KeyError> for Failure {
+    fn from(error: headend_host::trunk::KeyError) -> Failure {
+        Failure::Failed(error.to_string())
+    }
+}

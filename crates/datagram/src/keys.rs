@@ -1,4 +1,4 @@
-//! Keys, by which the ends of a trunk know each other.
+//! Keys, by which two ends know each other.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -10,25 +10,35 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 
-use super::handshake;
-use super::wire::PROOF;
-use crate::error::{During, Error};
+use crate::handshake;
 
 /// Bytes of a key.
-pub(super) const LEN: usize = 32;
+pub(crate) const LEN: usize = 32;
+/// Bytes of a proof that the sender of a datagram knows its receiver's key.
+pub const PROOF: usize = 16;
+
+/// A file with a key that cannot be read or written, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {source}")]
+pub struct KeyError {
+    /// What was to be done, in words that go before a colon.
+    pub what: String,
+    /// The system's answer, or what is wrong with the file.
+    pub source: io::Error,
+}
 
 /// A key of X25519 that others may know.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PublicKey(pub(super) [u8; LEN]);
+pub struct PublicKey(pub(crate) [u8; LEN]);
 
 /// A key that only its owner knows, or that two ends share. It is not shown.
 #[derive(Clone, PartialEq, Eq)]
-pub struct SecretKey(pub(super) [u8; LEN]);
+pub struct SecretKey(pub(crate) [u8; LEN]);
 
 /// A private key and the public one that belongs to it.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    pub(super) private: SecretKey,
+    pub(crate) private: SecretKey,
     public: PublicKey,
 }
 
@@ -45,8 +55,14 @@ impl Identity {
         Identity { private, public }
     }
 
+    /// The key under which an end makes what it alone can make again, for this purpose: it does not tell the private key.
+    pub fn derived(&self, purpose: &[u8]) -> SecretKey {
+        let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.private.0), purpose);
+        SecretKey(*tag.as_ref().first_chunk().expect("SHA-256 has 32 bytes"))
+    }
+
     /// Reads the private key in a file that only its owner may read.
-    pub fn load(path: &Path) -> Result<Identity, Error> {
+    pub fn load(path: &Path) -> Result<Identity, KeyError> {
         SecretKey::load(path).map(Identity::of)
     }
 
@@ -56,10 +72,11 @@ impl Identity {
     }
 
     /// Writes the private key to a new file that only its owner may read.
-    pub fn save(&self, path: &Path) -> Result<(), Error> {
+    pub fn save(&self, path: &Path) -> Result<(), KeyError> {
         let what = || format!("write {}", path.display());
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).during(what)?;
-        file.write_all(format!("{}\n", STANDARD.encode(self.private.0)).as_bytes()).during(what)
+        let failed = |source| KeyError { what: what(), source };
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+        file.write_all(format!("{}\n", STANDARD.encode(self.private.0)).as_bytes()).map_err(failed)
     }
 }
 
@@ -67,11 +84,23 @@ impl SecretKey {
     /// A key of zeros: what two ends that share none agree on (as WireGuard does it).
     pub const NONE: SecretKey = SecretKey([0; LEN]);
 
+    /// A tag that only who has this key can make.
+    pub fn tag(&self, of: &[u8]) -> [u8; PROOF] {
+        let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.0), of);
+        *tag.as_ref().first_chunk().expect("SHA-256 is longer than a tag")
+    }
+
+    /// Returns true if `tag` is the [`tag`](SecretKey::tag) of these bytes.
+    pub fn is_tag(&self, of: &[u8], tag: &[u8]) -> bool {
+        subtle::ConstantTimeEq::ct_eq(&self.tag(of)[..], tag).into()
+    }
+
     /// Reads a key from a file that only its owner may read.
-    pub fn load(path: &Path) -> Result<SecretKey, Error> {
+    pub fn load(path: &Path) -> Result<SecretKey, KeyError> {
         let what = || format!("read {}", path.display());
-        let invalid = |why: String| Error::new(what(), io::Error::new(io::ErrorKind::InvalidData, why));
-        let mode = fs::metadata(path).during(what)?.mode();
+        let failed = |source| KeyError { what: what(), source };
+        let invalid = |why: String| failed(io::Error::new(io::ErrorKind::InvalidData, why));
+        let mode = fs::metadata(path).map_err(failed)?.mode();
         if mode & 0o077 != 0 {
             return Err(invalid(format!(
                 "others than its owner may use it (mode {:o}): chmod 600 {}",
@@ -79,9 +108,12 @@ impl SecretKey {
                 path.display()
             )));
         }
-        let text = fs::read_to_string(path).during(what)?;
+        let text = fs::read_to_string(path).map_err(failed)?;
         decode(&text).map(SecretKey).ok_or_else(|| {
-            invalid("expected a key of 32 bytes in base64, as `headend trunk keygen` writes it".to_owned())
+            invalid(
+                "expected a key of 32 bytes in base64, as `keygen` of `headend trunk` and `headend tunnel` writes it"
+                    .to_owned(),
+            )
         })
     }
 }
@@ -93,18 +125,18 @@ impl PublicKey {
     }
 
     /// True for the key of zeros: no private key has it, and what is agreed on with it everybody knows (RFC 7748 s6.1).
-    pub(super) fn is_zero(&self) -> bool {
+    pub fn is_zero(&self) -> bool {
         self.0 == [0; LEN]
     }
 
     /// The proof to the owner of this key that a datagram's sender knows it.
-    pub(super) fn proof(&self, of: &[u8]) -> [u8; PROOF] {
+    pub fn proof(&self, of: &[u8]) -> [u8; PROOF] {
         let tag = hmac::sign(&self.prover(), of);
         *tag.as_ref().first_chunk().expect("SHA-256 is longer than a proof")
     }
 
     /// Returns true if `proof` is the [`proof`](PublicKey::proof) of these bytes.
-    pub(super) fn is_proven(&self, of: &[u8], proof: &[u8]) -> bool {
+    pub fn is_proven(&self, of: &[u8], proof: &[u8]) -> bool {
         subtle::ConstantTimeEq::ct_eq(&self.proof(of)[..], proof).into()
     }
 

@@ -10,30 +10,36 @@ const CONTROL_MAX: usize = 256;
 
 /// The destination of a datagram, and the address of ours that it leaves from: the one to which the other end writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
-    pub(super) to: SocketAddr,
-    pub(super) from: Option<IpAddr>,
+pub struct Way {
+    /// The destination.
+    pub to: SocketAddr,
+    /// The address of ours, if one is known.
+    pub from: Option<IpAddr>,
 }
 
 /// Datagrams that leave together, all but the last of the same length.
 #[derive(Debug)]
-pub(super) struct Train {
-    pub(super) way: Way,
+pub struct Train {
+    /// The way that they go.
+    pub way: Way,
     /// The ECN field of their outer headers (RFC 3168 s5).
-    pub(super) ecn: u8,
-    pub(super) bytes: Vec<u8>,
-    pub(super) datagram: usize,
+    pub ecn: u8,
+    /// Their bytes, one behind the other.
+    pub bytes: Vec<u8>,
+    /// Bytes of each but the last.
+    pub datagram: usize,
 }
 
 /// Trains in the order in which they leave.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
-    pub(super) trains: Vec<Train>,
+pub struct Outbox {
+    /// The trains.
+    pub trains: Vec<Train>,
 }
 
 impl Outbox {
     /// Adds what `write` writes, `len` bytes, as one datagram.
-    pub(super) fn push(&mut self, way: Way, ecn: u8, len: usize, write: impl FnOnce(&mut Vec<u8>)) {
+    pub fn push(&mut self, way: Way, ecn: u8, len: usize, write: impl FnOnce(&mut Vec<u8>)) {
         let joins = |last: &&mut Train| {
             (last.way, last.ecn) == (way, ecn)
                 && last.bytes.len().is_multiple_of(last.datagram)

@@ -8,7 +8,7 @@ const WORDS: u64 = BITS / WORD;
 
 /// Counters that were accepted.
 #[derive(Clone, Debug)]
-pub(super) struct Window {
+pub(crate) struct Window {
     /// A ring of words, each of the bits of 64 counters.
     words: [u64; WORDS as usize],
     /// One more than the largest counter that was accepted.
@@ -17,12 +17,17 @@ pub(super) struct Window {
 
 impl Window {
     /// A record in which nothing has been seen.
-    pub(super) fn new() -> Window {
+    pub(crate) fn new() -> Window {
         Window { words: [0; WORDS as usize], next: 0 }
     }
 
+    /// One more than the largest counter that was accepted.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
     /// Returns true if `counter` could still be accepted. It is asked before a message is opened, because that costs more.
-    pub(super) fn is_new(&self, counter: u64) -> bool {
+    pub(crate) fn is_new(&self, counter: u64) -> bool {
         if counter >= self.next {
             // The last ones are not used, so that none is ever used twice.
             return counter < u64::MAX - BITS;
@@ -32,7 +37,7 @@ impl Window {
     }
 
     /// Notes a counter whose message was authentic; true if it is the largest so far.
-    pub(super) fn accept(&mut self, counter: u64) -> bool {
+    pub(crate) fn accept(&mut self, counter: u64) -> bool {
         let is_newest = counter >= self.next;
         if is_newest {
             let (last, this) = (self.next.saturating_sub(1) / WORD, counter / WORD);

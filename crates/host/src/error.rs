@@ -27,6 +27,12 @@ impl Error {
     }
 }
 
+impl From<headend_datagram::KeyError> for Error {
+    fn from(error: headend_datagram::KeyError) -> Error {
+        Error::new(error.what, error.source)
+    }
+}
+
 /// `?` on a system call: `.during(|| format!("namespace {name}"))?`
 pub(crate) trait During<T> {
     fn during<S: Into<String>>(self, what: impl FnOnce() -> S) -> Result<T, Error>;

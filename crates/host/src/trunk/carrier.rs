@@ -8,7 +8,6 @@ use headend_engine::time::{Time, earlier};
 use super::classify::Numbers;
 use super::config::{Carriage, Config};
 use super::native::{self, Native};
-use super::outbox::Outbox;
 use super::peer::Peer;
 use super::probe::Probe;
 use super::runs::Place;
@@ -16,6 +15,7 @@ use super::sealed::{self, Sealed, Strays};
 use crate::error::Error;
 use crate::iptables::FAMILIES;
 use crate::nfqueue::Queue;
+use headend_datagram::Outbox;
 
 /// What carries users' packets.
 #[derive(Debug)]

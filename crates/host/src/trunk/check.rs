@@ -7,8 +7,8 @@ use headend_engine::units::{Bytes, Rate};
 
 use super::classify::Matches;
 use super::config::{CONTROLS_MAX, Carriage, Config, EdgeClass, Fallback, PEERS_MAX, PeerConfig, VMSS};
-use super::keys::PublicKey;
 use super::rules::NAME_MAX;
+use headend_datagram::PublicKey;
 
 /// A field, and what is wrong with it. A field of a peer or class is `peer NAME: FIELD` or `class NAME: FIELD`.
 pub type Wrong = (String, String);

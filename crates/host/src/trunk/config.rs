@@ -12,7 +12,7 @@ use headend_engine::units::{Bytes, Rate};
 use ipnet::IpNet;
 
 use super::classify::{Facts, Matches};
-use super::keys::{PublicKey, SecretKey};
+use headend_datagram::{PublicKey, SecretKey};
 
 /// Peers of one trunk at most: a number of a session has eight bits for its peer.
 pub const PEERS_MAX: usize = 256;

@@ -8,6 +8,7 @@ use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use headend_datagram::{Identity, Outbox, Way};
 use headend_engine::circuit::turns::Turns;
 use headend_engine::time::{Duration, Time, earlier};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
@@ -17,9 +18,7 @@ use rustix::time::Timespec;
 use super::carrier::Carrier;
 use super::classify::Numbers;
 use super::config::{Carriage, Config, PeerConfig};
-use super::handshake::Asked;
-use super::keys::Identity;
-use super::outbox::{Outbox, Way};
+use super::handshake;
 use super::peer::{Arrival, Habits, Peer};
 use super::runs::Place;
 use super::sealed;
@@ -265,9 +264,9 @@ impl Trunk {
                     self.flooded += 1;
                     return None;
                 }
-                let asked = Asked::read(&self.identity, noise);
+                let asked = handshake::read(&self.identity, noise);
                 let found = asked.and_then(|asked| {
-                    let peer = self.peers.iter_mut().find(|peer| peer.config.key == asked.from)?;
+                    let peer = self.peers.iter_mut().find(|peer| peer.config.key == asked.0.from)?;
                     Some((asked, peer))
                 });
                 match found {

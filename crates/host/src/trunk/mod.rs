@@ -9,8 +9,8 @@
 //! | where | what |
 //! |---|---|
 //! | `config` `check` | what it is told to be, and what cannot be. Files are read in `cli/src/trunk/file` |
-//! | `keys` `handshake` `session` `replay` | who is who; Noise; what is sealed and opened; what came before |
-//! | `wire` `outbox` | datagrams as bytes; those that leave together |
+//! | `handshake` `session` | how a session begins, and how long it lasts; keys, Noise and seals are `headend_datagram`'s |
+//! | `wire` | datagrams as bytes |
 //! | `peer` `circuit` | what is known of another end, without clock or sockets; the two ends of circuits |
 //! | `classify` | the flow and the class of a packet, by its first bytes |
 //! | `carrier` | the carriage, one of the two that follow |
@@ -28,13 +28,10 @@ mod classify;
 mod config;
 mod daemon;
 mod handshake;
-mod keys;
 mod layout;
 mod native;
-mod outbox;
 mod peer;
 mod probe;
-mod replay;
 mod routes;
 mod rules;
 mod runs;
@@ -51,6 +48,6 @@ pub use config::{
     CONTROLS_MAX, Carriage, Config, DeviceConfig, EdgeClass, Fallback, PEERS_MAX, PeerConfig, Receive, Send, VMSS,
 };
 pub use daemon::{Handle, Trunk};
-pub use keys::{Identity, PublicKey, SecretKey};
+pub use headend_datagram::{Identity, KeyError, PublicKey, SecretKey};
 pub use sealed::Strays;
 pub use status::{CircuitStatus, ClassStatus, PeerStatus, Status};

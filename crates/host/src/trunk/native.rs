@@ -8,11 +8,11 @@ use headend_engine::time::Time;
 
 use super::classify::{self, Numbers};
 use super::config::{Config, Fallback, PeerConfig};
-use super::outbox::Outbox;
 use super::peer::{Hold, Peer};
 use super::rules::Rules;
 use crate::error::{During, Error};
 use crate::nfqueue::Queue;
+use headend_datagram::Outbox;
 
 /// Reads of one queue in a row before others have their turn.
 const BATCHES_A_LOOK: usize = 8;

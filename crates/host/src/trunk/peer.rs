@@ -6,6 +6,7 @@ mod carry;
 use std::ops::Range;
 use std::sync::Arc;
 
+use headend_datagram::{Asked, Identity, Initiation, Opened, Outbox, Way};
 use headend_engine::circuit::turns::Turns;
 use headend_engine::time::{Duration, Time, earlier};
 use headend_engine::units::Bytes;
@@ -13,10 +14,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use super::circuit::{DatagramReceiver, DatagramSender, HeaderReceiver, HeaderSender, Incoming, Outgoing};
 use super::config::{Carriage, Fallback, PeerConfig, VMSS};
-use super::handshake::{Asked, Initiation};
-use super::keys::Identity;
-use super::outbox::{Outbox, Way};
-use super::session::{Opened, Session};
+use super::handshake;
+use super::session::Session;
 use super::wire::{DATA_HEADER, Message, Terms};
 use carry::{on_wire, seal};
 
@@ -157,10 +156,16 @@ impl Peer {
     }
 
     /// Grants the session that the peer asks for, under its number `theirs`. The one in use stays until the peer uses the new one.
-    pub(super) fn asked(&mut self, now: Time, asked: Asked, theirs: u32, way: Way, outbox: &mut Outbox) {
-        let clock_ns = asked.clock_ns;
+    pub(super) fn asked(
+        &mut self,
+        now: Time,
+        (asked, clock_ns): (Asked, u64),
+        theirs: u32,
+        way: Way,
+        outbox: &mut Outbox,
+    ) {
         let mine = self.fresh_number();
-        let Some((keys, datagram)) = asked.grant(&self.config.shared, mine, theirs) else { return };
+        let Some((keys, datagram)) = handshake::grant(asked, &self.config.shared, mine, theirs) else { return };
         let is_newest = clock_ns > self.newest_clock_ns;
         if is_newest {
             self.newest_clock_ns = clock_ns;
@@ -173,7 +178,7 @@ impl Peer {
     /// Begins the session that the peer grants.
     pub(super) fn answered(&mut self, now: Time, noise: &[u8], mine: u32, theirs: u32, way: Way, outbox: &mut Outbox) {
         let Some(asking) = self.asking.as_mut().filter(|asking| asking.number == mine) else { return };
-        let Some(keys) = asking.initiation.finish(noise) else {
+        let Some((keys, _)) = asking.initiation.finish(noise) else {
             self.counters.refused += 1;
             return;
         };
@@ -405,7 +410,7 @@ impl Peer {
         }
         let number = self.fresh_number();
         let (initiation, datagram) =
-            Initiation::new(&self.identity, &self.config.key, &self.config.shared, number, clock_ns);
+            handshake::initiate(&self.identity, &self.config.key, &self.config.shared, number, clock_ns);
         self.asking = Some(Asking { initiation, number });
         outbox.push(way, 0, datagram.len(), |out| out.extend_from_slice(&datagram));
         // Not in step with the other end, which may ask as well.

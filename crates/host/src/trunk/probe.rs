@@ -8,11 +8,11 @@ use headend_engine::time::{Duration, Time};
 
 use super::bundle::Bundle;
 use super::config::Config;
-use super::outbox::Outbox;
 use super::peer::{Hold, Peer, To};
 use super::sealed;
 use super::store::Store;
 use crate::offload::HEADER_BYTES;
+use headend_datagram::Outbox;
 
 /// The time between two datagrams while they are few.
 const EVERY: Duration = Duration::from_millis(5);

@@ -10,7 +10,6 @@ use headend_engine::time::Time;
 use super::bundle::Bundle;
 use super::classify::{self, Numbers};
 use super::config::Config;
-use super::outbox::Outbox;
 use super::peer::{Hold, Peer};
 use super::routes::Routes;
 use super::runs::{Place, Runs};
@@ -21,6 +20,7 @@ use crate::error::{During, Error};
 use crate::netlink::Netlink;
 use crate::offload::HEADER_BYTES as OFFLOAD_HEADER;
 use crate::tun::{DeviceSetup, Tun};
+use headend_datagram::Outbox;
 
 /// The longest packet of an Ethernet, from which that of users follows where the file does not say it.
 const ETHERNET: u32 = 1_500;

@@ -1,11 +1,8 @@
-//! Keys in use: a session seals what leaves and opens what comes, each message once.
+//! Keys in use: a session seals what leaves and opens what comes, each message once, until it is too old.
 
+use headend_datagram::{Cipher, Keys, Opened};
 use headend_engine::time::{Duration, Time};
-use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
-use super::handshake::Keys;
-use super::keys::SecretKey;
-use super::replay::Window;
 use super::wire::{self, MESSAGE_MAX, TAG};
 
 /// Age of a session at which the end that began it begins the next one (WireGuard's REKEY_AFTER_TIME).
@@ -26,43 +23,22 @@ pub(super) struct Session {
     pub(super) theirs: u32,
     pub(super) is_initiator: bool,
     pub(super) since: Time,
-    seal: LessSafeKey,
-    open: LessSafeKey,
-    sent: u64,
-    seen: Window,
-}
-
-/// A message that was opened.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Opened<'a> {
-    /// True if no message that came before was sent after it.
-    pub(super) is_newest: bool,
-    /// Its bytes, where the sealed ones were.
-    pub(super) plain: &'a mut [u8],
+    cipher: Cipher,
 }
 
 impl Session {
     pub(super) fn new(keys: &Keys, mine: u32, theirs: u32, is_initiator: bool, now: Time) -> Session {
-        Session {
-            mine,
-            theirs,
-            is_initiator,
-            since: now,
-            seal: key(&keys.send),
-            open: key(&keys.receive),
-            sent: 0,
-            seen: Window::new(),
-        }
+        Session { mine, theirs, is_initiator, since: now, cipher: Cipher::new(keys) }
     }
 
     /// True while the session may be used.
     pub(super) fn is_alive(&self, now: Time) -> bool {
-        now.since(self.since) < LIFE && self.sent < MESSAGES_MAX
+        now.since(self.since) < LIFE && self.cipher.sent() < MESSAGES_MAX
     }
 
     /// The time at which this end should begin another session.
     pub(super) fn rekey_at(&self) -> Time {
-        if self.sent >= MESSAGES_REKEY {
+        if self.cipher.sent() >= MESSAGES_REKEY {
             return self.since;
         }
         self.since + if self.is_initiator { REKEY } else { REKEY_OTHER }
@@ -70,49 +46,34 @@ impl Session {
 
     /// Writes a datagram with what `write` writes in it behind what is in `out`.
     pub(super) fn seal(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-        let counter = self.sent;
-        self.sent += 1;
-        let header = wire::sealed_header(self.theirs, counter);
-        out.extend_from_slice(&header);
-        let at = out.len();
-        write(out);
-        let tag = self.seal.seal_in_place_separate_tag(nonce(counter), Aad::from(&header), &mut out[at..]);
-        out.extend_from_slice(tag.expect("a message is shorter than AES-GCM allows").as_ref());
+        self.cipher.seal(out, |counter| wire::sealed_header(self.theirs, counter), write);
     }
 
     /// Opens a message in its place; `None` if it is not authentic, or came before.
     pub(super) fn open<'a>(&mut self, counter: u64, header: &[u8], sealed: &'a mut [u8]) -> Option<Opened<'a>> {
-        if !self.seen.is_new(counter) || sealed.len() > MESSAGE_MAX + TAG {
+        if sealed.len() > MESSAGE_MAX + TAG {
             return None;
         }
-        let plain = self.open.open_in_place(nonce(counter), Aad::from(header), sealed).ok()?;
-        Some(Opened { is_newest: self.seen.accept(counter), plain })
+        self.cipher.open(counter, header, sealed)
     }
 }
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Session({:08x} to {:08x}, {} sent)", self.mine, self.theirs, self.sent)
+        write!(f, "Session({:08x} to {:08x}, {} sent)", self.mine, self.theirs, self.cipher.sent())
     }
-}
-
-fn key(key: &SecretKey) -> LessSafeKey {
-    LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key.0).expect("a key of AES-256 has 32 bytes"))
-}
-
-fn nonce(counter: u64) -> Nonce {
-    let mut bytes = [0; 12];
-    bytes[4..].copy_from_slice(&counter.to_be_bytes());
-    Nonce::assume_unique_for_key(bytes)
 }
 
 #[cfg(test)]
 mod tests {
+    use headend_datagram::{Identity, SecretKey};
+
     use super::super::wire::Datagram;
     use super::*;
 
     fn pair() -> (Session, Session) {
-        let (one, two) = (SecretKey([1; 32]), SecretKey([2; 32]));
+        let identity = Identity::generate();
+        let (one, two): (SecretKey, SecretKey) = (identity.derived(b"one"), identity.derived(b"two"));
         let a = Keys { send: one.clone(), receive: two.clone() };
         let b = Keys { send: two, receive: one };
         (Session::new(&a, 1, 2, true, Time::ZERO), Session::new(&b, 2, 1, false, Time::ZERO))

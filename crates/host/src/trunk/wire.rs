@@ -12,6 +12,7 @@
 //! The proof tells that the sender knows the receiver's public key: others are not answered, and cost no more than a hash.
 //! The first sixteen bytes of a sealed datagram are authenticated with it.
 
+pub use headend_datagram::{NOISE_2, PROOF, TAG};
 use headend_engine::circuit::in_band::Acknowledgement;
 use headend_engine::tcp::segment::{Flags, Options, SackBlocks, Segment};
 
@@ -19,16 +20,13 @@ use super::config::Carriage;
 
 /// The version of all this.
 pub const VERSION: u8 = 2;
-/// Bytes of an AES-GCM tag.
-pub const TAG: usize = 16;
+/// What both ends of a hand-shake must mean (Noise's prologue).
+pub(super) const PROTOCOL: &[u8] = b"headend trunk 2";
 /// Bytes before what is sealed.
 pub const SEALED_HEADER: usize = 16;
-/// Bytes of the proof at the end of a hand-shake's datagram.
-pub const PROOF: usize = 16;
-/// Bytes of Noise's first message in IKpsk2 with the payload of eight bytes that it has here.
-pub const NOISE_1: usize = 32 + 48 + 8 + TAG;
-/// Bytes of its second message, without payload.
-pub const NOISE_2: usize = 32 + TAG;
+/// Bytes of Noise's first message with the payload that it has here: the time on the sender's wall clock, in nanoseconds
+/// since 1970.
+pub const NOISE_1: usize = headend_datagram::NOISE_1 + 8;
 /// Bytes of an initiation.
 pub const INITIATION: usize = 8 + NOISE_1 + PROOF;
 /// Bytes of a response.

@@ -8,11 +8,11 @@ use headend_engine::time::Time;
 
 use super::super::circuit::{Incoming, Outgoing, Permission};
 use super::super::config::{Carriage, Fallback};
-use super::super::outbox::{Outbox, Way};
 use super::super::session::Session;
 use super::super::store::{self, Store};
 use super::super::wire::{self, DATA_HEADER, Message};
 use super::{Peer, To};
+use headend_datagram::{Outbox, Way};
 
 /// Datagrams of users' packets that leave in one round at most, before others have their turn.
 const DATAGRAMS_A_ROUND: usize = 256;

@@ -11,10 +11,10 @@ use proptest::prelude::*;
 
 use super::super::bundle::Bundle;
 use super::super::config::{Receive, Send};
-use super::super::keys::{PublicKey, SecretKey};
 use super::super::store::Store;
 use super::super::wire::Datagram;
 use super::*;
+use headend_datagram::{PublicKey, SecretKey};
 
 const DELAY: Duration = Duration::from_millis(10);
 const DEAD_AFTER: Duration = Duration::from_secs(3);
@@ -108,7 +108,7 @@ impl Net {
         let mut outbox = Outbox::default();
         match Datagram::read(bytes) {
             Some(Datagram::Initiation { sender, noise, .. }) => {
-                if let Some(asked) = Asked::read(&end.identity, noise) {
+                if let Some(asked) = handshake::read(&end.identity, noise) {
                     end.peer.asked(now, asked, sender, way, &mut outbox);
                 }
             }

@@ -1,0 +1,23 @@
+//! Sealed datagrams between two ends that know each other's keys: what trunks and sockets have in common.
+//!
+//! | where | what |
+//! |---|---|
+//! | `keys` | who is who: private and public keys, in files and as text |
+//! | `handshake` | Noise, which yields a key for each direction |
+//! | `cipher` | what is sealed and opened, each message once |
+//! | `replay` | the messages that came before |
+//! | `outbox` | datagrams that leave together |
+//!
+//! There are no clocks and no sockets here, and no layout of datagrams: who uses this puts its own header before what is sealed.
+#![cfg(unix)]
+
+mod cipher;
+mod handshake;
+mod keys;
+mod outbox;
+mod replay;
+
+pub use cipher::{Cipher, Opened, TAG};
+pub use handshake::{Asked, Initiation, Keys, NOISE_1, NOISE_2};
+pub use keys::{Identity, KeyError, PROOF, PublicKey, SecretKey};
+pub use outbox::{Outbox, Train, Way};

@@ -1,0 +1,94 @@
+//! Endpoints on the loopback: connections and streams as applications have them.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use headend_socket::{Config, Connection, Ended, Endpoint, Identity, PublicKey};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn loopback() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+fn server() -> (Endpoint, PublicKey) {
+    let identity = Identity::generate();
+    let key = identity.public();
+    (Endpoint::server(loopback(), identity, Box::new(|_| true), Config::default()).unwrap(), key)
+}
+
+async fn pair() -> (Endpoint, Connection, Connection) {
+    let (server, key) = server();
+    let client = Endpoint::client(loopback(), Identity::generate(), Config::default()).unwrap();
+    let connection = timeout(PATIENCE, client.connect(server.address(), &key)).await.expect("in time").unwrap();
+    let accepted = timeout(PATIENCE, server.accept()).await.expect("in time").unwrap();
+    (server, accepted, connection)
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 31 + (at >> 9)) as u8).collect()
+}
+
+#[tokio::test]
+async fn streams_carry_bytes_both_ways_and_end_one_half_at_a_time() {
+    let (_server, accepted, connection) = pair().await;
+    let echo = tokio::spawn(async move {
+        while let Ok(mut stream) = accepted.accept().await {
+            tokio::spawn(async move {
+                let mut all = Vec::new();
+                stream.read_to_end(&mut all).await.unwrap();
+                stream.write_all(&all).await.unwrap();
+                stream.shutdown().await.unwrap();
+                stream.sent().await.unwrap();
+            });
+        }
+    });
+    let mut clients = Vec::new();
+    for len in [0, 1, 70_000, 3_000_000] {
+        let mut stream = connection.open().await.unwrap();
+        clients.push(tokio::spawn(async move {
+            let bytes = pattern(len);
+            stream.write_all(&bytes).await.unwrap();
+            stream.shutdown().await.unwrap();
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).await.unwrap();
+            assert!(all == bytes, "{len} bytes come back as they were");
+        }));
+    }
+    for client in clients {
+        timeout(PATIENCE, client).await.expect("in time").unwrap();
+    }
+    connection.close(99, "done");
+    timeout(PATIENCE, echo).await.expect("the server hears of the end").unwrap();
+}
+
+#[tokio::test]
+async fn the_end_of_a_connection_is_told_with_its_reason() {
+    let (_server, accepted, connection) = pair().await;
+    let mut stream = connection.open().await.unwrap();
+    stream.write_all(b"hello").await.unwrap();
+    let mut other = timeout(PATIENCE, accepted.accept()).await.expect("in time").unwrap();
+    accepted.close(80, "enough");
+    let mut byte = [0];
+    let error = timeout(PATIENCE, stream.read(&mut byte)).await.expect("in time").unwrap_err();
+    assert!(error.to_string().contains("enough"), "{error}");
+    let why = timeout(PATIENCE, connection.ended()).await.expect("in time");
+    assert_eq!(why, Ended::Peer { code: 80, reason: "enough".to_owned() });
+    assert!(other.write_all(b"more").await.is_err());
+}
+
+#[tokio::test]
+async fn a_dropped_stream_is_reset_and_never_looks_whole() {
+    let (_server, accepted, connection) = pair().await;
+    let mut stream = connection.open().await.unwrap();
+    stream.write_all(b"a part").await.unwrap();
+    let mut other = timeout(PATIENCE, accepted.accept()).await.expect("in time").unwrap();
+    let mut part = [0; 6];
+    timeout(PATIENCE, other.read_exact(&mut part)).await.expect("in time").unwrap();
+    drop(stream);
+    let error = timeout(PATIENCE, other.read(&mut part)).await.expect("in time").unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+}
