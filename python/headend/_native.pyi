@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Results", "ScenarioError", "SimulationError", "__commit__", "__version__", "columns", "run"]
+__all__ = ["Results", "ScenarioError", "SimulationError", "__commit__", "__version__", "columns", "quantity", "run"]
 
 __version__: str
 __commit__: str
@@ -33,6 +33,7 @@ class Results:
     def captures(self) -> list[tuple[int, int, str, bytes]]: ...
 
 def columns() -> list[list[str]]: ...
+def quantity(text: str) -> float | None: ...
 def run(
     kind: Literal["path", "toml", "json"],
     text: str,

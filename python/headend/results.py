@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,7 +13,10 @@ from numpy.typing import NDArray
 from headend import _native
 
 if TYPE_CHECKING:
+    import os
+
     import polars
+    from matplotlib.axes import Axes
 
 NativeColumn: TypeAlias = "NDArray[Any] | tuple[NDArray[np.uint32], list[str]]"
 """Numbers, or for text the place of each row's text in a list."""
@@ -42,7 +46,30 @@ class Table(Mapping[str, NDArray[Any]]):
         return len(self._columns)
 
     def __repr__(self) -> str:
-        return f"Table({self.rows} rows: {', '.join(self._columns)})"
+        names = list(self._columns)
+        shown = ", ".join(names[:_COLUMNS_SHOWN])
+        return f"Table({self.rows} rows, {len(names)} columns: {shown}{', ...' if len(names) > _COLUMNS_SHOWN else ''})"
+
+    def _repr_html_(self) -> str:
+        """The first rows, for a notebook."""
+        shown = self.head(_ROWS_SHOWN)
+        heads = "".join(f"<th>{html.escape(name)}</th>" for name in shown)
+        columns = [[_cell(value) for value in column] for column in shown.values()]
+        rows = "".join(f"<tr>{''.join(cells)}</tr>" for cells in zip(*columns, strict=True))
+        more = f"<p>{self.rows - shown.rows} more rows</p>" if self.rows > shown.rows else ""
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{more}"
+
+    def __eq__(self, other: object) -> bool:
+        """True if the other table has the same columns in the same order, with the same values; NaN equals NaN."""
+        if not isinstance(other, Table):
+            return NotImplemented
+        return list(self) == list(other) and all(_same(self[name], other[name]) for name in self)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The table for whoever speaks Arrow: pandas.DataFrame.from_arrow, pyarrow.table, duckdb."""
+        return self.polars().__arrow_c_stream__(requested_schema)
 
     @property
     def rows(self) -> int:
@@ -51,19 +78,43 @@ class Table(Mapping[str, NDArray[Any]]):
             return len(column[0] if isinstance(column, tuple) else column)
         return 0
 
+    def head(self, rows: int = 10) -> Table:
+        """The first rows."""
+        return self._rows(slice(rows))
+
     def where(self, **equal: Any) -> Table:
-        """The rows in which every named column has the given value; text columns compare by their code."""
+        """The rows in which every named column has the given value.
+
+        A column of text compares with text as it stands, and with a number as the quantity that the text is, in bit/s,
+        bytes, seconds, or from 0 to 1: `where(**{"links.cable.down.loss": 0.01})` finds "1%".
+
+        Raises KeyError for a column that there is not, and TypeError for a number where the texts are no quantities.
+        """
         keep = np.ones(self.rows, dtype=np.bool_)
         for name, value in equal.items():
             column = self._columns[name]
             if isinstance(column, tuple):
-                codes, names = column
-                keep &= np.isin(codes, [code for code, text in enumerate(names) if text == value])
+                codes, texts = column
+                keep &= np.isin(codes, [code for code, text in enumerate(texts) if _is(name, text, value)])
             else:
                 keep &= column == value
+        return self._rows(keep)
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """A column as numbers; quantities as text, such as those of a swept field, in bit/s, bytes, seconds, or 0 to 1.
+
+        Raises ValueError if one of its texts is no quantity.
+        """
+        column = self._columns[name]
+        if not isinstance(column, tuple):
+            return np.asarray(column, dtype=np.float64)
+        codes, texts = column
+        return np.array([_quantity(name, text) for text in texts], dtype=np.float64)[codes]
+
+    def _rows(self, which: NDArray[np.bool_] | slice) -> Table:
         return Table(
             {
-                name: (column[0][keep], column[1]) if isinstance(column, tuple) else column[keep]
+                name: (column[0][which], column[1]) if isinstance(column, tuple) else column[which]
                 for name, column in self._columns.items()
             }
         )
@@ -84,6 +135,33 @@ class Table(Mapping[str, NDArray[Any]]):
                 for name, column in self._columns.items()
             }
         )
+
+
+_COLUMNS_SHOWN, _ROWS_SHOWN = 8, 20
+
+
+def _cell(value: Any) -> str:
+    return f"<td>{value:.6g}</td>" if isinstance(value, float) else f"<td>{html.escape(str(value))}</td>"
+
+
+def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return a.dtype.kind == b.dtype.kind and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+
+
+def _quantity(name: str, text: str) -> float:
+    number = _native.quantity(text)
+    if number is None:
+        raise ValueError(f"{name} is {text!r} in a row, which is no quantity")
+    return number
+
+
+def _is(name: str, text: str, value: Any) -> bool:
+    if isinstance(value, str):
+        return text == value
+    number = _native.quantity(text)
+    if number is None:
+        raise TypeError(f"{name} is text, such as {text!r}: compare it with text, not with {value!r}")
+    return bool(np.isclose(number, value, rtol=1e-12, atol=0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +191,7 @@ class Capture:
     pcapng: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
     """A sweep's results, with what is needed to have them again."""
 
@@ -138,6 +216,63 @@ class Result:
     """If the scenario has flows of frames: what became of the frames of each."""
     intervals: Table | None = None
     """If the scenario has an `interval`: one row per flow instance and link direction and interval."""
+
+    def __repr__(self) -> str:
+        points, runs = (len(np.unique(self.flows[name])) for name in ("point", "run"))
+        others = [name for name in OPTIONAL if getattr(self, name) is not None]
+        more = f", {', '.join(others)}" if others else ""
+        return f"Result({points} points x {runs} runs from seed {self.seed}; flows, links{more})"
+
+    def _repr_html_(self) -> str:
+        """The summary, for a notebook."""
+        return f"<p>{html.escape(repr(self))}</p>{self.summary()._repr_html_()}"
+
+    def summary(self) -> Table:
+        """Medians over the runs, a row for each point and flow, as `headend sim` prints them.
+
+        `goodput_bps` and `transfer_s` come with the 95% interval of the median, `_from` and `_to`, NaN for fewer than
+        six runs.
+        """
+        from headend.summary import summary
+
+        return summary(self)
+
+    def plot(
+        self, y: str = "goodput_bps", *, x: str | None = None, by: str | None = None, ax: Axes | None = None
+    ) -> Axes:
+        """Draw medians over the runs with their 95% intervals, on matplotlib axes.
+
+        Args:
+            y: A column of `flows`.
+            x: A swept field, or a column of `flows`; the sweep's field if there is one alone.
+            by: A swept field or a column of `flows` with a line for each of its values; else the rest of the sweep and
+                the flow.
+            ax: Axes to draw on; new ones unless given.
+
+        Raises ValueError if there is nothing to put on the x axis, or no such column.
+        """
+        from headend.plotting import plot
+
+        return plot(self, y, x=x, by=by, ax=ax)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write tables as Parquet, captures, and what a rerun takes into a new folder, whole or not at all.
+
+        Raises FileExistsError if the folder is there.
+        """
+        from headend.stored import save
+
+        save(self, folder)
+
+    @staticmethod
+    def load(folder: str | os.PathLike[str]) -> Result:
+        """What `save` has written.
+
+        Raises FileNotFoundError if there is no such folder, and ValueError if it is none that `save` has written.
+        """
+        from headend.stored import load
+
+        return load(folder)
 
     def table(self, name: str) -> Table:
         """One of the tables that not every scenario has: "circuits", "media", "intervals", "trace" or "packets".

@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from headend import _native
 from headend.results import Capture, Result, Table
 
@@ -30,7 +32,8 @@ def run(
         scenario: A path, TOML text (anything with a line break in it), or the same as a dict.
         set: Fields to change, by path: `{"links.cable.down.loss": "1%"}`. A probability of 1 is refused here and in
             `sweep`, as an integer and as a float: it is "1%" or "100%".
-        sweep: Fields to vary, by path; in place of the scenario's own axis of that path, or beside the others.
+        sweep: Fields to vary, by path, each with a list or array of values; in place of the scenario's own axis of that
+            path, or beside the others.
         runs: Runs of every point, instead of the scenario's.
         seed: Seed of the first run, instead of the scenario's.
         threads: Worker threads; as many as there are cores unless given. Results do not depend on it.
@@ -45,6 +48,7 @@ def run(
     Raises:
         ScenarioError: The scenario or a setting is wrong; the message names file, line and field.
         SimulationError: A simulation could not be run, or the journal does not serve.
+        TypeError: A value is of a kind that a scenario cannot hold, or one that is swept has no list of values.
         OSError: The file cannot be read.
         KeyboardInterrupt: Ctrl-C; what is not in a journal is lost.
     """
@@ -58,7 +62,7 @@ def run(
         kind,  # type: ignore[arg-type]
         text,
         [(path, toml_value(value)) for path, value in settings.items()],
-        [(path, [toml_value(value) for value in values]) for path, values in (sweep or {}).items()],
+        [(path, _swept(path, values)) for path, values in (sweep or {}).items()],
         threads,
         trace,
         progress,
@@ -82,18 +86,29 @@ def run(
     )
 
 
+def _swept(path: str, values: Any) -> list[str]:
+    """The values of a swept field, each as text."""
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise TypeError(f"sweep of {path}: a list of values is needed, such as [{values!r}], not {values!r}")
+    return [toml_value(value) for value in values]
+
+
 def toml_value(value: Any) -> str:
     """A Python value as it would be written after `--set path=`.
 
     Raises TypeError for what a scenario cannot hold.
     """
     if isinstance(value, str):
-        return value
+        return str(value)
     return _toml(value)
 
 
 def _toml(value: Any) -> str:
-    """A value as TOML on one line."""
+    """A value as TOML on one line; NumPy's numbers and arrays are those of Python."""
+    if isinstance(value, np.generic | np.ndarray):
+        return _toml(value.tolist())
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -107,8 +122,14 @@ def _toml(value: Any) -> str:
     raise TypeError(f"a scenario cannot hold {value!r}, a {type(value).__name__}")
 
 
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"a scenario cannot hold {value!r}, a {type(value).__name__}")
+
+
 def _source(scenario: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str]:
     if isinstance(scenario, Mapping):
-        return "json", json.dumps(scenario, allow_nan=False)
+        return "json", json.dumps(scenario, allow_nan=False, default=_plain)
     text = os.fspath(scenario)
     return ("toml" if isinstance(scenario, str) and "\n" in text else "path"), text

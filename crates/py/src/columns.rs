@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use headend_engine::units::quantity as quantities;
 use headend_scenario::results::columns::{self as published, Definition};
 use headend_scenario::results::{Column, Table};
 use numpy::PyArray1;
@@ -33,6 +34,20 @@ pub(crate) fn definitions() -> Vec<[&'static str; 4]> {
         definitions.into_iter().map(move |Definition { name, unit, meaning }| [table, name, unit, meaning])
     };
     published::all().into_iter().flat_map(of).collect()
+}
+
+/// A quantity as scenario files write it, as a number: a rate in bit/s, a size in bytes, a span of time in seconds, a probability
+/// from 0 to 1, packets by number; `None` for any other text.
+#[pyfunction]
+pub(crate) fn quantity(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let number = || text.parse::<f64>().ok().filter(|number| number.is_finite());
+    let rate = || quantities::rate(text).map(|rate| rate.get() as f64);
+    let size = || quantities::size(text).map(|size| size.get() as f64);
+    let span = || quantities::span(text).map(|span| span.as_nanos() as f64 / 1e9);
+    let packets = || quantities::packets(text).map(|packets| packets as f64);
+    let percent = || text.strip_suffix('%')?.trim_end().parse::<f64>().ok().map(|percent| percent / 100.0);
+    number().or_else(rate).or_else(size).or_else(span).or_else(packets).or_else(percent)
 }
 
 /// Each text's place among the different ones, which stand in the order of their first appearance.

@@ -18,6 +18,8 @@ mod _native {
     #[pymodule_export]
     use super::columns::definitions;
     #[pymodule_export]
+    use super::columns::quantity;
+    #[pymodule_export]
     use super::run::{Results, run};
     #[pymodule_export]
     use super::{ScenarioError, SimulationError};

@@ -1,0 +1,90 @@
+"""Results in a folder: a Parquet file for each table, and what is needed to have them again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+
+from headend.results import OPTIONAL, Capture, Result, Table
+
+FORMAT = "headend results 1"
+_MANIFEST = "result.json"
+
+
+def save(result: Result, folder: str | os.PathLike[str]) -> None:
+    """As `Result.save`."""
+    target = Path(folder)
+    if target.exists():
+        raise FileExistsError(f"{target} is there already; results are written into a new folder")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        tables = {name: getattr(result, name) for name in ("flows", "links", *OPTIONAL)}
+        for name, table in tables.items():
+            if table is not None:
+                table.polars().write_parquet(part / f"{name}.parquet")
+        captures = []
+        for number, capture in enumerate(result.captures):
+            (part / f"{number}.pcapng").write_bytes(capture.pcapng)
+            captures.append({key: value for key, value in asdict(capture).items() if key != "pcapng"})
+        manifest = {"format": FORMAT, "seed": result.seed, "meta": result.meta, "captures": captures}
+        (part / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+        (part / "scenario.toml").write_text(result.scenario, encoding="utf-8")
+        part.chmod(0o755)
+        part.rename(target)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def load(folder: str | os.PathLike[str]) -> Result:
+    """As `Result.load`."""
+    source = Path(folder)
+    if not source.is_dir():
+        raise FileNotFoundError(f"there is no folder {source}")
+    try:
+        manifest: dict[str, Any] = json.loads((source / _MANIFEST).read_text(encoding="utf-8"))
+        if manifest.get("format") != FORMAT:
+            raise ValueError(f"{source / _MANIFEST} says {manifest.get('format')!r}, where {FORMAT!r} is needed")
+        tables = {name: _table(source / f"{name}.parquet") for name in ("flows", "links")}
+        others = {name: _table(path) for name in OPTIONAL if (path := source / f"{name}.parquet").exists()}
+        captures = [
+            Capture(**capture, pcapng=(source / f"{number}.pcapng").read_bytes())
+            for number, capture in enumerate(manifest["captures"])
+        ]
+        scenario = (source / "scenario.toml").read_text(encoding="utf-8")
+    except (OSError, json.JSONDecodeError, KeyError, TypeError, polars.exceptions.PolarsError) as error:
+        raise ValueError(f"{source} is no folder of results, or not whole: {error}") from error
+    optional = {name: others.get(name) for name in OPTIONAL}
+    return Result(
+        flows=tables["flows"],
+        links=tables["links"],
+        **optional,
+        captures=captures,
+        scenario=scenario,
+        seed=int(manifest["seed"]),
+        meta=dict(manifest["meta"]),
+    )
+
+
+def _table(path: Path) -> Table:
+    frame = polars.read_parquet(path)
+    return Table({series.name: _column(series) for series in frame})
+
+
+def _column(series: polars.Series) -> Any:
+    if series.dtype != polars.String:
+        return series.to_numpy()
+    names = series.unique(maintain_order=True).to_list()
+    if not names:
+        return np.empty(0, dtype=np.uint32), names
+    codes = series.replace_strict(names, range(len(names)), return_dtype=polars.UInt32)
+    return np.asarray(codes.to_numpy(), dtype=np.uint32), names
