@@ -31,6 +31,8 @@ pub(super) struct Report {
     pub(super) controller: String,
     pub(super) window: Bytes,
     pub(super) srtt: Option<Duration>,
+    /// The shortest round trip of this circuit.
+    pub(super) rtt_least: Option<Duration>,
     /// Headers, or numbered datagrams, that were sent.
     pub(super) sent: u64,
     /// Times that a window shrank for a loss, and those at which nothing had come for long.

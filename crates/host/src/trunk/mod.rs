@@ -50,4 +50,4 @@ pub use config::{
 pub use daemon::{Handle, Trunk};
 pub use headend_datagram::{Identity, KeyError, PublicKey, SecretKey};
 pub use sealed::Strays;
-pub use status::{CircuitStatus, ClassStatus, PeerStatus, Status};
+pub use status::{CircuitStatus, ClassStatus, DEEP, PeerStatus, Status, fills_queues};

@@ -9,6 +9,10 @@ use super::config::{Carriage, EdgeClass};
 use super::peer::{Peer, To};
 use super::sealed::Strays;
 
+/// The time in the network's queues from which an operator is told of a remedy: as long as the way to a server near by, which is what
+/// TCP wants a buffer for.
+pub const DEEP: Duration = Duration::from_millis(20);
+
 /// The status of a trunk.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
@@ -80,6 +84,8 @@ pub struct CircuitStatus {
     pub window: Bytes,
     /// Their round trip, smoothed.
     pub srtt: Option<Duration>,
+    /// The shortest since the circuit began.
+    pub rtt_least: Option<Duration>,
     /// Headers sent, or numbered datagrams in sealed carriage.
     pub headers: u64,
     /// Datagrams that were lost, in sealed carriage.
@@ -105,6 +111,24 @@ pub struct ClassStatus {
     pub counters: headend_engine::circuit::turns::Counters,
 }
 
+impl CircuitStatus {
+    /// The time for which packets wait in the network's queues: what the round trip now has beyond the shortest.
+    pub fn queueing(&self) -> Option<Duration> {
+        let (srtt, least) = self.srtt.zip(self.rtt_least)?;
+        Some(if srtt > least { srtt - least } else { Duration::ZERO })
+    }
+
+    /// True if packets wait in the network for long, and it is this circuit's controller that lets them.
+    pub fn fills_a_deep_queue(&self) -> bool {
+        fills_queues(&self.controller) && self.queueing().is_some_and(|queueing| queueing > DEEP)
+    }
+}
+
+/// True if a controller of this name fills whatever queue there is, because only a loss stops it.
+pub fn fills_queues(controller: &str) -> bool {
+    matches!(controller, "cubic" | "reno" | "backfill")
+}
+
 impl PeerStatus {
     pub(super) fn of(peer: &Peer, classes: &[EdgeClass], now: Time) -> PeerStatus {
         let counters = peer.counters;
@@ -119,6 +143,7 @@ impl PeerStatus {
                     guaranteed: to.guaranteed(),
                     window: report.window,
                     srtt: report.srtt,
+                    rtt_least: report.rtt_least,
                     headers: report.sent,
                     lost: report.lost,
                     losses: report.losses,

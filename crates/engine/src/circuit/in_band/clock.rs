@@ -44,6 +44,10 @@ impl Clock {
         self.smoothed
     }
 
+    pub(super) fn least(&self) -> Option<Duration> {
+        self.least
+    }
+
     pub(super) fn since(&self) -> Option<Time> {
         self.since
     }

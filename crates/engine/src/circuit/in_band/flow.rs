@@ -29,6 +29,8 @@ pub(super) struct Flow {
     every: u32,
     last_sent: Option<Time>,
     paced: bool,
+    /// Something waited that the window did not take when the driver looked last.
+    refused: bool,
     /// The time at which the next datagram may leave, if the controller paces.
     release: Time,
     rate: Option<DeliveryRate>,
@@ -92,6 +94,7 @@ impl Flow {
             every: personality.delayed_ack.segments.max(1),
             last_sent: None,
             paced: controller.pacing().is_some(),
+            refused: false,
             release: Time::ZERO,
             rate: controller.wants_delivery().then(DeliveryRate::default),
             sent: 0,
@@ -131,6 +134,12 @@ impl Flow {
         self.in_flight == 0 || self.room() >= len
     }
 
+    /// Notes whether the window refuses a datagram of this length that waits. A reduction under way says nothing of the window
+    /// behind it.
+    pub(super) fn on_look(&mut self, len: u64) {
+        self.refused = self.recovery.is_none() && !self.has_room_for(len);
+    }
+
     /// Shrinks a window that was not used for long, before a datagram leaves (RFC 5681 s4.1).
     pub(super) fn wake(&mut self, now: Time, patience: Duration) {
         let Some(last) = self.last_sent.filter(|_| self.in_flight == 0) else { return };
@@ -166,6 +175,7 @@ impl Flow {
     /// Notes that there was nothing to send though the window had room.
     pub(super) fn on_nothing_to_send(&mut self) {
         let room = self.room();
+        self.refused &= room < self.unit;
         if let Some(rate) = self.rate.as_mut().filter(|_| room >= self.unit) {
             rate.on_app_limited(self.in_flight);
         }
@@ -212,12 +222,14 @@ impl Flow {
             return;
         }
         let window = self.controller.window().get();
-        // RFC 7661 s4.1: a window that was not used is not grown; as for a TCP.
-        let window_limited = if window < self.controller.threshold().get() {
-            window < 2 * before.max(self.unit)
-        } else {
-            before + self.unit > window
-        };
+        // RFC 7661 s4.1: a window that was not used is not grown; as for a TCP. What a driver that takes several acknowledgements
+        // before it sends again has not filled yet counts as used, as in Linux, which judges when it sends.
+        let window_limited = self.refused
+            || if window < self.controller.threshold().get() {
+                window < 2 * before.max(self.unit)
+            } else {
+                before + self.unit > window
+            };
         self.controller.on_ack(&Ack {
             now: moment.now,
             acked: Bytes::new(std::mem::take(&mut self.acked)),

@@ -234,6 +234,11 @@ impl Sender {
         self.clock.smoothed()
     }
 
+    /// The shortest round trip, once there is one: what the smoothed one has beyond it waits in queues.
+    pub fn rtt_least(&self) -> Option<Duration> {
+        self.clock.least()
+    }
+
     /// The counters so far.
     pub fn counters(&self) -> Counters {
         self.counters
@@ -241,7 +246,11 @@ impl Sender {
 
     /// Returns true if a datagram of this length may leave now.
     pub fn permits(&mut self, now: Time, len: Bytes) -> bool {
-        self.chosen(now, len.get()).is_some() || self.probes > 0
+        let is_free = self.chosen(now, len.get()).is_some();
+        if !is_free {
+            self.flows.iter_mut().for_each(|flow| flow.on_look(len.get()));
+        }
+        is_free || self.probes > 0
     }
 
     /// Bytes that may leave now in all, for a driver that sends in batches: the bytes of a batch beyond them are owed, and

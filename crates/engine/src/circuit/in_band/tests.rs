@@ -90,6 +90,23 @@ fn every_second_datagram_is_acknowledged_and_a_gap_at_once() {
 }
 
 #[test]
+fn sixteen_short_datagrams_are_acknowledged_together() {
+    let mut receiver = Receiver::new(2);
+    (0..15).for_each(|number| receiver.receive_short(ms(number), number));
+    assert_eq!(receiver.poll(ms(15)), None);
+    receiver.receive_short(ms(15), 15);
+    assert_eq!(receiver.poll(ms(15)), Some(told(ms(15), &[(0, 15)])));
+    // One among full ones adds little, waits no longer than they do, and a gap before it is told at once.
+    receiver.receive_short(ms(20), 16);
+    receiver.receive(ms(21), 17);
+    assert_eq!((receiver.poll(ms(21)), receiver.deadline()), (None, Some(ms(45))));
+    receiver.receive(ms(22), 18);
+    assert!(receiver.poll(ms(22)).is_some());
+    receiver.receive_short(ms(23), 20);
+    assert!(receiver.poll(ms(23)).is_some());
+}
+
+#[test]
 fn a_range_is_told_until_nobody_can_have_missed_it() {
     let mut receiver = Receiver::new(1);
     let mut lengths = Vec::new();
@@ -99,6 +116,38 @@ fn a_range_is_told_until_nobody_can_have_missed_it() {
     }
     // Once when it ended, and seven times behind the next.
     assert_eq!(&lengths[4..13], [1, 2, 2, 2, 2, 2, 2, 2, 1], "{lengths:?}");
+}
+
+#[test]
+fn windows_grow_alike_if_a_driver_hears_much_before_it_sends() {
+    // A busy machine reads eight acknowledgements before it sends again; an idle one sends after each.
+    let grown = |batch: usize| {
+        let mut sender = Sender::new(&Personality::linux(), 1, Losses::All);
+        let mut now = ms(0);
+        let mut flying: Vec<u64> = fill(&mut sender, now);
+        for _ in 0..60 {
+            now += Duration::from_millis(40);
+            let acknowledgements: Vec<_> =
+                flying.chunks(2).map(|two| told(now, &[(two[0], two[two.len() - 1])])).collect();
+            flying = Vec::new();
+            for heard in acknowledgements.chunks(batch) {
+                heard.iter().for_each(|told| assert_eq!(sender.on_acknowledgement(now, told), Ok(0)));
+                flying.extend(fill(&mut sender, now));
+            }
+            if sender.window() >= LEN * 60 && sender.counters().reductions == 0 {
+                // Out of slow start by a loss, as every circuit is sooner or later.
+                let lost = flying[0];
+                sender.on_acknowledgement(now, &told(now, &[(lost + 1, lost + 8)])).unwrap();
+                flying.retain(|number| *number > lost + 8);
+                flying.extend(fill(&mut sender, now));
+            }
+        }
+        assert_eq!(sender.counters().reductions, 1);
+        sender.window().get() / LEN.get()
+    };
+    let (idle, busy) = (grown(1), grown(8));
+    assert!(idle > 60, "{idle} datagrams: it grows after its loss");
+    assert!(busy.abs_diff(idle) <= idle / 20, "{busy} datagrams, and {idle} if it sends after each");
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub(in super::super) struct HeaderSender {
     personality: Personality,
     /// True if packets of several segments may stay whole.
     keeps_whole: bool,
+    /// The least of what the first control TCP's smoothed round trip has been.
+    rtt_least: Option<Duration>,
 }
 
 /// The end that receives.
@@ -52,13 +54,16 @@ impl HeaderSender {
         let (here, _): (Vec<_>, Vec<_>) = pairs(&terms, &personality).unzip();
         let guaranteed = (terms.guaranteed_bps > 0).then(|| Rate::bit(terms.guaranteed_bps));
         let sender = Sender::new(Tunnel::drop_tail(Capacity::Packets(1)), here, vmss, guaranteed);
-        HeaderSender { terms, sender, personality, keeps_whole: false }
+        HeaderSender { terms, sender, personality, keeps_whole: false, rtt_least: None }
     }
 
     pub(in super::super) fn receive(&mut self, now: Time, which: u8, segment: &Segment) {
         if which < self.terms.controls {
             self.sender.receive(now, usize::from(which), segment);
         }
+        let first = self.sender.connections().next().and_then(Connection::snapshot);
+        let srtt = first.and_then(|snapshot| snapshot.srtt);
+        self.rtt_least = self.rtt_least.into_iter().chain(srtt).min();
     }
 
     /// Lets packets of `edge` leave, as far as they may now, and calls `send` for headers. When it returns, none more may
@@ -148,6 +153,7 @@ impl HeaderSender {
             controller: self.personality.controller.name().to_owned(),
             window: self.sender.window(),
             srtt: self.srtt(),
+            rtt_least: self.rtt_least,
             sent: sent.headers,
             losses,
             timeouts,
