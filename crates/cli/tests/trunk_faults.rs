@@ -301,7 +301,7 @@ fn a_path_is_measured_without_a_trunk_at_this_end() {
     assert!((0.002..0.06).contains(&number("loss")) && number("counted") > 300.0, "{path}");
     assert!((3e6..1.05e7).contains(&number("rate_bps")), "{path}");
     assert!(number("rtt_s") < number("full_rtt_s"), "{path}");
-    let gains = found["simulated"].as_array().expect("three rows");
-    assert!(gains.len() == 3 && gains[1]["goodput_bps"].as_f64() > gains[0]["goodput_bps"].as_f64(), "{found}");
+    let gains = found["simulated"].as_array().expect("four rows");
+    assert!(gains.len() == 4 && gains[1]["goodput_bps"].as_f64() > gains[0]["goodput_bps"].as_f64(), "{found}");
     assert_eq!(sites.routes(0), before, "nothing was set");
 }

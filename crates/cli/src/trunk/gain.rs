@@ -26,7 +26,7 @@ pub(super) struct Gain {
 }
 
 /// The node at this end of the path, and what else there is, by remedy.
-const REMEDIES: [(&str, &str, &str); 3] = [
+const REMEDIES: [(&str, &str, &str); 4] = [
     ("neither", "kind = \"router\"", ""),
     (
         "a proxy at this site",
@@ -39,6 +39,13 @@ const REMEDIES: [(&str, &str, &str); 3] = [
         "a sealed trunk",
         "kind = \"router\"",
         "[circuits.trunk]\nfrom = \"west\"\nto = \"east\"\ncontrols = 4\nloss_signal = \"in-band\"\nlosses = \"delayed\"\n\
+         queue = \"500 packets\"\ndrops = \"fair\"\nclasses = [[\"page\"], [\"download\"]]\n",
+    ),
+    (
+        "a sealed trunk with fast",
+        "kind = \"router\"",
+        "[circuits.trunk]\nfrom = \"west\"\nto = \"east\"\ncontrols = 1\nloss_signal = \"in-band\"\nlosses = \"delayed\"\n\
+         tcp = { controller = \"fast\", fast_alpha = 4 }\n\
          queue = \"500 packets\"\ndrops = \"fair\"\nclasses = [[\"page\"], [\"download\"]]\n",
     ),
 ];
@@ -99,10 +106,18 @@ mod tests {
     fn a_proxy_gains_where_the_path_damages_packets_and_nothing_where_it_does_not() {
         let path =
             |loss| Measured { loss, counted: 1_000, rtt_s: 0.04, full_rtt_s: 0.08, rate_bps: 10e6, full_loss: loss };
-        let [neither, proxy, trunk] = &simulate(&path(0.01)).unwrap()[..] else { panic!("three remedies") };
+        let [neither, proxy, trunk, _] = &simulate(&path(0.01)).unwrap()[..] else { panic!("four rows") };
         assert!(proxy.goodput_bps > 1.5 * neither.goodput_bps, "{proxy:?} {neither:?}");
         assert!(trunk.goodput_bps > 0.5 * neither.goodput_bps && trunk.page_s < 1.0, "{trunk:?}");
-        let [neither, proxy, _] = &simulate(&path(0.0)).unwrap()[..] else { panic!("three remedies") };
+        let [neither, proxy, ..] = &simulate(&path(0.0)).unwrap()[..] else { panic!("four rows") };
         assert!(proxy.goodput_bps < 1.1 * neither.goodput_bps && neither.goodput_bps > 8e6, "{proxy:?} {neither:?}");
+    }
+    #[test]
+    fn behind_a_deep_queue_a_trunk_with_fast_brings_pages_soonest() {
+        let path =
+            Measured { loss: 0.0, counted: 1_000, rtt_s: 0.04, full_rtt_s: 1.0, rate_bps: 10e6, full_loss: 0.01 };
+        let [_, _, trunk, fast] = &simulate(&path).unwrap()[..] else { panic!("four rows") };
+        assert!(fast.page_s < trunk.page_s / 2.0 && fast.page_s < 0.2, "{fast:?} {trunk:?}");
+        assert!(fast.goodput_bps > 0.85 * trunk.goodput_bps, "{fast:?} {trunk:?}");
     }
 }

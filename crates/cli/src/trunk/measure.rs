@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use headend_engine::time::Duration as Span;
 use headend_engine::units::quantity;
-use headend_host::trunk::{Carriage, Handle, PeerStatus, Trunk};
+use headend_host::trunk::{self, Carriage, Handle, PeerStatus, Trunk};
 use serde_json::json;
 
-use super::{file, gain};
+use super::{file, gain, status};
 use crate::failure::Failure;
 use crate::printing::{self, write_table};
 
@@ -52,6 +52,7 @@ pub(super) fn run(path: &Path, peer: &str, duration: Span, as_json: bool) -> Res
         return Err(Failure::Wrong(why));
     }
     (config.carriage, config.gentle) = (Carriage::Probe, duration / PARTS);
+    let controller = config.peers[0].send.controller.name().to_owned();
     let trunk = Trunk::start(config, identity)?;
     let handle = trunk.handle();
     let running = thread::spawn(move || trunk.run());
@@ -60,6 +61,7 @@ pub(super) fn run(path: &Path, peer: &str, duration: Span, as_json: bool) -> Res
     running.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked))?;
     let measured = measured?;
     let gains = gain::simulate(&measured)?;
+    let advice = advice(&measured, &controller);
     printing::print(|out| {
         if as_json {
             let gains: Vec<_> = gains
@@ -70,7 +72,7 @@ pub(super) fn run(path: &Path, peer: &str, duration: Span, as_json: bool) -> Res
                 "loss": measured.loss, "counted": measured.counted, "rtt_s": measured.rtt_s,
                 "full_rtt_s": measured.full_rtt_s, "rate_bps": measured.rate_bps, "full_loss": measured.full_loss,
             });
-            return writeln!(out, "{}", json!({ "peer": peer, "path": path, "simulated": gains }));
+            return writeln!(out, "{}", json!({ "peer": peer, "path": path, "simulated": gains, "advice": advice }));
         }
         writeln!(out, "the path to {peer}, by datagrams under a trunk's own control:")?;
         let few = format!("{:.2} % of {} that were sent slowly", measured.loss * 100.0, measured.counted);
@@ -97,7 +99,20 @@ pub(super) fn run(path: &Path, peer: &str, duration: Span, as_json: bool) -> Res
                 ]
             })
             .collect();
-        write_table(out, &headings, &rows)
+        write_table(out, &headings, &rows)?;
+        advice.iter().try_for_each(|line| writeln!(out, "\n{line}"))
+    })
+}
+
+/// What the file should say otherwise, by the queue that the path has.
+fn advice(path: &Measured, controller: &str) -> Option<String> {
+    let queueing_s = path.full_rtt_s - path.rtt_s;
+    (trunk::fills_queues(controller) && queueing_s > trunk::DEEP.as_secs_f64()).then(|| {
+        let ms = queueing_s * 1e3;
+        format!(
+            "Under {controller} everybody's packets wait for {ms:.0} ms in the path's queue. {}",
+            status::SHORT_QUEUE
+        )
     })
 }
 
@@ -168,4 +183,25 @@ fn watch(peer: &impl Fn() -> Option<PeerStatus>, begin: Instant, until: Duration
         });
     }
     Ok(seen.expect("it looked once at least"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_queue_is_advised_where_a_loss_based_trunk_fills_a_deep_one() {
+        let path = |full_rtt_s| Measured {
+            loss: 0.0,
+            counted: 1_000,
+            rtt_s: 0.03,
+            full_rtt_s,
+            rate_bps: 50e6,
+            full_loss: 0.01,
+        };
+        let advised = advice(&path(0.8), "cubic").unwrap();
+        assert!(advised.contains("770 ms") && advised.contains("controller = \"fast\""), "{advised}");
+        assert_eq!(advice(&path(0.04), "cubic"), None);
+        assert_eq!(advice(&path(0.8), "bbr"), None, "it knows better");
+    }
 }

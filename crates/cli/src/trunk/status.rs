@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, thread};
 
+use headend_engine::time::Duration as Span;
 use headend_host::trunk::{Carriage, CircuitStatus, ClassStatus, Handle, PeerStatus, Status};
 use serde_json::{Value, json};
 
@@ -18,6 +19,10 @@ use crate::printing::{self, write_table};
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The pause after the machine has refused a descriptor, before another is asked for.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// What keeps the network's queue short, and what it costs; the how-to has it too.
+pub(super) const SHORT_QUEUE: &str = "If nobody else fills that path, say controller = \"fast\", fast_alpha = 4 and \
+    controls = 1 for this peer: they wait at the edge then, where flows take turns. Beside others' downloads stay with cubic, for fast gives way.";
 
 /// Opens the socket.
 pub(super) fn listen(path: &Path) -> Result<UnixListener, Failure> {
@@ -163,7 +168,10 @@ fn circuit(circuit: &CircuitStatus) -> Value {
         "vmss": circuit.vmss.get(),
         "guaranteed_bps": circuit.guaranteed.get(),
         "window": circuit.window.get(),
-        "srtt_ms": circuit.srtt.map(|srtt| srtt.as_secs_f64() * 1e3),
+        "srtt_ms": circuit.srtt.map(in_ms),
+        "rtt_least_ms": circuit.rtt_least.map(in_ms),
+        "queueing_ms": circuit.queueing().map(in_ms),
+        "fills_a_deep_queue": circuit.fills_a_deep_queue(),
         "headers": circuit.headers,
         "lost": circuit.lost,
         "losses": circuit.losses,
@@ -172,6 +180,10 @@ fn circuit(circuit: &CircuitStatus) -> Value {
         "guaranteed_bytes": circuit.guaranteed_bytes,
         "suspended": circuit.is_suspended,
     })
+}
+
+fn in_ms(span: Span) -> f64 {
+    span.as_secs_f64() * 1e3
 }
 
 fn class(class: &ClassStatus) -> Value {
@@ -203,6 +215,7 @@ fn show(out: &mut dyn Write, status: &Value) -> io::Result<()> {
         "endpoint",
         "window [B]",
         "srtt [ms]",
+        "in queues [ms]",
         "losses",
         "class",
         "sent [B]",
@@ -210,8 +223,17 @@ fn show(out: &mut dyn Write, status: &Value) -> io::Result<()> {
         "dropped",
     ];
     let mut rows = Vec::new();
+    let mut deep = Vec::new();
     for peer in list(&status["peers"]) {
         let to = &peer["to"];
+        if to["fills_a_deep_queue"] == true {
+            deep.push(format!(
+                "{}: {} keeps packets for {} ms in the network's queues. {SHORT_QUEUE}",
+                text(&peer["name"]),
+                text(&to["controller"]),
+                text(&to["queueing_ms"]),
+            ));
+        }
         for class in list(&peer["classes"]) {
             let row = [
                 &peer["name"],
@@ -219,6 +241,7 @@ fn show(out: &mut dyn Write, status: &Value) -> io::Result<()> {
                 &peer["endpoint"],
                 &to["window"],
                 &to["srtt_ms"],
+                &to["queueing_ms"],
                 &to["losses"],
                 &class["name"],
                 &class["left_bytes"],
@@ -228,5 +251,6 @@ fn show(out: &mut dyn Write, status: &Value) -> io::Result<()> {
             rows.push(row.map(text).to_vec());
         }
     }
-    write_table(out, &headings.map(str::to_owned), &rows)
+    write_table(out, &headings.map(str::to_owned), &rows)?;
+    deep.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
