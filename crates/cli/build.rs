@@ -16,5 +16,9 @@ fn main() {
         }
     }
     let commit = std::env::var("HEADEND_COMMIT").ok().or_else(|| git(&["rev-parse", "HEAD"]));
-    println!("cargo:rustc-env=HEADEND_COMMIT={}", commit.unwrap_or_default());
+    let commit = commit.unwrap_or_default();
+    println!("cargo:rustc-env=HEADEND_COMMIT={commit}");
+    let version = std::env::var("CARGO_PKG_VERSION").expect("cargo sets it");
+    let short = commit.get(..12).map(|short| format!(" ({short})")).unwrap_or_default();
+    println!("cargo:rustc-env=HEADEND_VERSION={version}{short}");
 }

@@ -8,6 +8,8 @@ mod compare;
 #[cfg(target_os = "linux")]
 mod conform;
 #[cfg(target_os = "linux")]
+mod doctor;
+#[cfg(target_os = "linux")]
 mod emulate;
 mod failure;
 #[cfg(target_os = "linux")]
@@ -36,7 +38,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 /// TCP over access networks that lose packets: what a sender, a buffer or a timer gains.
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "headend", version = env!("HEADEND_VERSION"), arg_required_else_help = true, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -62,6 +64,8 @@ enum Command {
     Check(request::Arguments),
     Size(size::Arguments),
     Personalities(personalities::Arguments),
+    #[cfg(target_os = "linux")]
+    Doctor(doctor::Arguments),
     /// Print the JSON Schema of scenario files
     Schema,
     /// Print completions for a shell
@@ -93,6 +97,8 @@ fn main() -> ExitCode {
         Command::Check(arguments) => request::check(&arguments),
         Command::Size(arguments) => size::run(&arguments),
         Command::Personalities(arguments) => personalities::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Schema => printing::print(|out| out.write_all(headend_scenario::schema::text().as_bytes())),
         Command::Completions { shell } => printing::print(|out| {
             clap_complete::generate(shell, &mut Arguments::command(), "headend", out);

@@ -285,7 +285,7 @@ fn every_subcommand_and_flag_is_on_the_reference_page() {
     let place = Place::new();
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
     let page = fs::read_to_string(page).expect("the page is published");
-    for command in ["sim", "lab", "compare", "check", "size", "personalities", "schema", "completions"] {
+    for command in ["sim", "lab", "compare", "check", "doctor", "size", "personalities", "schema", "completions"] {
         let help = place.stdout(&[command, "--help"]);
         assert!(page.contains(&format!("## headend {command}")), "{command} is on the page");
         let flags = help.split_whitespace().filter(|word| word.starts_with("--")).map(|word| {
@@ -295,6 +295,22 @@ fn every_subcommand_and_flag_is_on_the_reference_page() {
             assert!(page.contains(&format!("`{flag}")), "{command} {flag} is on the page");
         }
     }
+}
+
+#[test]
+fn the_doctor_says_of_each_thing_whether_it_is_here_and_what_to_do() {
+    let place = Place::new();
+    let told: Value = serde_json::from_str(&place.stdout(&["doctor", "--format", "json"])).expect("JSON");
+    let findings = told["findings"].as_array().expect("a list");
+    assert!(findings.len() >= 8, "{told:#}");
+    for finding in findings {
+        let [name, wanted, more] = ["name", "for", "more"].map(|key| finding[key].as_str().expect("text"));
+        assert!(!name.is_empty() && !wanted.is_empty(), "{finding}");
+        assert!(finding["here"] == true || !more.is_empty(), "what is missing has a reason: {finding}");
+    }
+    let text = place.stdout(&["doctor"]);
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(place.stdout(&["--version"]).starts_with(concat!("headend ", env!("CARGO_PKG_VERSION"))));
 }
 
 #[test]
