@@ -129,6 +129,7 @@ clean: ## remove everything that was built, set up or written
 .PHONY: native build-packages test-packages bench-packages conform-packages
 native: build-packages $(TARGET)/release/headend $(VENV)/.native
 build-packages test-packages bench-packages conform-packages:
+	@scripts/rust-version
 	@scripts/system-packages $(@:-packages=)
 
 $(TARGET)/release/headend: $(RUST) $(TARGET)/.features | build-packages
