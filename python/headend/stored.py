@@ -1,4 +1,4 @@
-"""Results in a folder: a Parquet file for each table, and what is needed to have them again."""
+"""Results in a folder: Parquet files and what a rerun takes; and those that `headend sim --out` wrote, as CSV."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 import polars
 
-from headend.results import OPTIONAL, Capture, Result, Table
+from headend.results import OPTIONAL, Capture, NativeColumn, Result, Table, columns
 
 FORMAT = "headend results 1"
 _MANIFEST = "result.json"
+_OF_COMMAND = "meta.json"
+_FILES = {"trace": "series"}
+"""Files of the command that are not called as their tables are here."""
 
 
 def save(result: Result, folder: str | os.PathLike[str]) -> None:
@@ -51,6 +54,8 @@ def load(folder: str | os.PathLike[str]) -> Result:
     if not source.is_dir():
         raise FileNotFoundError(f"there is no folder {source}")
     try:
+        if (source / _OF_COMMAND).exists():
+            return _of_command(source)
         manifest: dict[str, Any] = json.loads((source / _MANIFEST).read_text(encoding="utf-8"))
         if manifest.get("format") != FORMAT:
             raise ValueError(f"{source / _MANIFEST} says {manifest.get('format')!r}, where {FORMAT!r} is needed")
@@ -75,14 +80,56 @@ def load(folder: str | os.PathLike[str]) -> Result:
     )
 
 
+def _of_command(source: Path) -> Result:
+    """What `headend sim --out` or `headend lab --out` wrote."""
+    meta: dict[str, Any] = json.loads((source / _OF_COMMAND).read_text(encoding="utf-8"))
+    flows, links = (_from_csv(source / f"{name}.csv", name) for name in ("flows", "links"))
+    paths = {name: source / f"{_FILES.get(name, name)}.csv" for name in OPTIONAL}
+    others = {name: _from_csv(path, name) if path.exists() else None for name, path in paths.items()}
+    return Result(
+        flows=flows,
+        links=links,
+        **others,
+        captures=[],
+        scenario=(source / "scenario.toml").read_text(encoding="utf-8"),
+        seed=int(meta["seed"]),
+        meta={"version": str(meta["version"]), "commit": str(meta["commit"] or "")},
+    )
+
+
+def _from_csv(path: Path, table: str) -> Table:
+    texts = polars.read_csv(path, infer_schema=False).fill_null("")
+    defined = columns()
+    of_table = {**defined["common"], **defined.get(_FILES.get(table, table), {})}
+    units = {name: definition.unit for name, definition in of_table.items()}
+    return Table({series.name: _from_texts(series, units.get(series.name, "")) for series in texts})
+
+
+def _from_texts(series: polars.Series, unit: str) -> NativeColumn:
+    """Numbers where all values are; swept fields are text whatever they look like, as from `headend.run`."""
+    is_swept = "." in series.name
+    there = series.filter(series != "")
+    if is_swept or (not unit and len(there) == 0 and len(series) > 0):
+        return _coded(series)
+    if len(there) == len(series) and (counts := series.cast(polars.UInt64, strict=False)).null_count() == 0:
+        return counts.to_numpy()
+    numbers = series.cast(polars.Float64, strict=False).fill_null(float("nan"))
+    return _coded(series) if there.cast(polars.Float64, strict=False).null_count() else numbers.to_numpy()
+
+
 def _table(path: Path) -> Table:
     frame = polars.read_parquet(path)
     return Table({series.name: _column(series) for series in frame})
 
 
-def _column(series: polars.Series) -> Any:
+def _column(series: polars.Series) -> NativeColumn:
     if series.dtype != polars.String:
         return series.to_numpy()
+    return _coded(series)
+
+
+def _coded(series: polars.Series) -> NativeColumn:
+    """Text as codes, in the order of first appearance."""
     names = series.unique(maintain_order=True).to_list()
     if not names:
         return np.empty(0, dtype=np.uint32), names

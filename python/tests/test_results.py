@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -12,6 +13,8 @@ import headend
 from headend.summary import median
 
 mpl.use("svg")
+
+ROOT = Path(__file__).parents[2]
 
 LOSS, SENDER = "links.cable.down.loss", "nodes.server.personality"
 SCENARIO = """
@@ -89,6 +92,32 @@ def test_results_are_kept_whole_and_read_again(result, tmp_path):
     with pytest.raises(ValueError, match="not whole"):
         headend.Result.load(tmp_path / "0")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"], "nothing half-written is left"
+
+
+BINARY = next((path for kind in ("release", "debug") if (path := ROOT / "target" / kind / "headend").exists()), None)
+
+
+@pytest.mark.skipif(BINARY is None, reason="the command is not built here")
+def test_what_the_command_wrote_is_read_and_drawn(tmp_path):
+    scenario = tmp_path / "short.toml"
+    scenario.write_text(SCENARIO)
+    sweep = [f"--sweep={field}={','.join(values)}" for field, values in SWEEP.items()]
+    subprocess.run(
+        [BINARY, "sim", scenario, *sweep, "--quiet", "--out", tmp_path / "out"], check=True, capture_output=True
+    )
+    read, ours = headend.Result.load(tmp_path / "out"), headend.run(SCENARIO, sweep=SWEEP)
+    assert read.flows == ours.flows
+    assert read.links == ours.links
+
+    def draw(*words: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "headend.plot", tmp_path / "out", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert draw("-x", LOSS, "-y", "transfer_s").returncode == 0
+    assert "<svg" in (tmp_path / "out" / "transfer_s.svg").read_text()
+    wrong = draw("-x", "loss")
+    assert wrong.returncode == 2
+    assert "no column 'loss'" in " ".join(wrong.stderr.split())
 
 
 def test_tables_are_equal_if_all_columns_are(result):

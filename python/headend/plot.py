@@ -1,0 +1,51 @@
+"""`python -m headend.plot DIR`: results of `headend sim --out` or of `Result.save`, drawn.
+
+headend sim scenarios/hfc.toml --out out/hfc
+python -m headend.plot out/hfc -y transfer_s -o transfer.svg
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import matplotlib as mpl
+import typer
+
+from headend.results import Result
+
+FORMATS = ("svg", "pdf", "png")
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def draw(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What `headend sim --out` or `Result.save` wrote.")],
+    y: Annotated[str, typer.Option("-y", "--y", help="A column of the table of flows.")] = "goodput_bps",
+    x: Annotated[str | None, typer.Option("-x", "--x", help="A swept field, if several are; or a column.")] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", help="What has a line for each value; else all that differs.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="The file: .svg, .pdf or .png.")] = None,
+) -> None:
+    """Draw medians over the runs with their 95% intervals, against what was swept.
+
+    Example: python -m headend.plot out/hfc -y timeouts -x links.cable.down.loss -o timeouts.pdf
+    """
+    file = out or folder / f"{y}.svg"
+    if file.suffix.removeprefix(".") not in FORMATS:
+        raise typer.BadParameter(f"{file}: a plot is one of {', '.join('.' + name for name in FORMATS)}")
+    mpl.use("agg")
+    try:
+        axes = Result.load(folder).plot(y, x=x, by=by)
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from error
+    figure = axes.get_figure(root=True)
+    assert figure is not None, "axes are on a figure"
+    figure.savefig(file)
+    typer.echo(f"wrote {file}", err=True)
+
+
+if __name__ == "__main__":
+    app()
