@@ -37,6 +37,7 @@ use super::config::{Config, Listener};
 use super::inbound::http::{self, Refusal, Status};
 use super::listen;
 use super::log::{Closed, Ending};
+use super::wire::socket::WireSocket;
 use super::wire::{Wire, WireEnd};
 use leg::{Leg, Meter, Phase};
 
@@ -183,31 +184,27 @@ impl Visit {
     }
 
     /// Relays bytes: the connection is another protocol's from here on.
-    async fn relay(&self, stream: &TcpStream, tunnel: Tunnel) -> VisitEnd {
+    async fn relay(&self, stream: &Arc<TcpStream>, tunnel: Tunnel) -> VisitEnd {
         let broken = |why: &str| VisitEnd { is_over: false, has_left: false, ending: Ending::Refused(why.to_owned()) };
         let Ok(client) = tunnel.client.await else { return broken("the client did not go on to the other protocol") };
         let Ok(client) = client.downcast::<TokioIo<Leg>>() else { return broken("the client's socket is another's") };
-        let (upgraded, connected);
         let (remote, server_first) = match tunnel.server {
-            TunnelEnd::Connected(stream) => {
-                connected = stream;
-                (&connected, Bytes::new())
-            }
+            TunnelEnd::Connected(stream) => (Arc::new(stream), Bytes::new()),
             TunnelEnd::Upgraded(server) => {
                 let Ok(server) = server.await else { return broken("the server did not go on to the other protocol") };
                 let Ok(server) = server.downcast::<TokioIo<Leg>>() else {
                     return broken("the server's socket is another's");
                 };
-                upgraded = server.io.into_inner().stream;
-                (&*upgraded, server.read_buf)
+                (server.io.into_inner().stream, server.read_buf)
             }
         };
-        listen::let_it_fail(remote);
-        self.flow.set_socket(Side::Remote, Some(std::os::fd::AsRawFd::as_raw_fd(remote)));
+        listen::let_it_fail(&*remote);
+        self.flow.set_socket(Side::Remote, Some(std::os::fd::AsRawFd::as_raw_fd(&*remote)));
+        let (mut local, mut remote) = (WireSocket::new(stream.clone()), WireSocket::new(remote));
         let limits = &self.config.limits;
         let store = self.shared.store(&self.config);
         let hold_max = limits.memory_per_connection.get();
-        let mut wire = Wire::new([stream, remote], hold_max, store, &self.flow, &self.shared.books);
+        let mut wire = Wire::new([&mut local, &mut remote], hold_max, store, &self.flow, &self.shared.books);
         wire.preload(Side::Local, &server_first);
         wire.preload(Side::Remote, &client.read_buf);
         let end = tokio::select! {
@@ -216,7 +213,7 @@ impl Visit {
         };
         let is_over = matches!(end, WireEnd::Closed);
         if is_over {
-            listen::let_it_end(remote);
+            listen::let_it_end(&remote);
         } else {
             self.shared.books.failed.fetch_add(1, Ordering::Relaxed);
         }

@@ -23,6 +23,7 @@ use super::inbound::http::{Refusal, Status};
 use super::inbound::socks5;
 use super::listen;
 use super::log::{Closed, Ending};
+use super::wire::socket::WireSocket;
 use super::wire::{Wire, WireEnd};
 
 /// The time that a client that was refused has to take its answer, and the bytes of it that are still read and thrown
@@ -44,7 +45,7 @@ pub(crate) struct Session {
 /// A connection that is reset when it is dropped, whatever the reason (see [`listen::let_it_fail`]), unless it came to an
 /// orderly end.
 struct SessionSocket<'a> {
-    stream: Arc<TcpStream>,
+    socket: WireSocket,
     flow: &'a FlowPage,
     side: Side,
     is_over: bool,
@@ -81,7 +82,7 @@ struct Opened {
 impl<'a> SessionSocket<'a> {
     fn new(stream: TcpStream, flow: &'a FlowPage, side: Side) -> SessionSocket<'a> {
         flow.set_socket(side, Some(stream.as_raw_fd()));
-        SessionSocket { stream: Arc::new(stream), flow, side, is_over: false }
+        SessionSocket { socket: WireSocket::new(stream), flow, side, is_over: false }
     }
 }
 
@@ -89,7 +90,7 @@ impl Drop for SessionSocket<'_> {
     fn drop(&mut self) {
         self.flow.set_socket(self.side, None);
         if self.is_over {
-            listen::let_it_end(&*self.stream);
+            listen::let_it_end(&self.socket);
         }
     }
 }
@@ -159,14 +160,15 @@ impl Session {
         let flow = &*page.flow;
         let mut local = SessionSocket::new(stream, flow, Side::Local);
         // Boxed, because it is large, and gone before the relaying begins.
-        match Box::pin(self.open(page, &local.stream, spare)).await {
+        match Box::pin(self.open(page, local.socket.stream(), spare)).await {
             Ok(Begun::Opened(opened)) => self.relay(flow, &mut local, *opened).await,
             Ok(Begun::Fetches { first, client, original }) => {
                 let visit = Visit::new(&self.shared, &self.config, &self.listener, &page.flow, [client, original]);
-                let VisitEnd { is_over, has_left, ending } = visit.clone().serve(local.stream.clone(), first).await;
+                let VisitEnd { is_over, has_left, ending } =
+                    visit.clone().serve(local.socket.stream().clone(), first).await;
                 local.is_over = is_over;
                 if is_over && !has_left {
-                    self.farewell(&local.stream, &[]).await;
+                    self.farewell(local.socket.stream(), &[]).await;
                 }
                 match ending {
                     Ending::Refused(_) if visit.has_joined() => Ending::Told,
@@ -175,7 +177,7 @@ impl Session {
             }
             Err((answer, ending)) => {
                 if !answer.is_empty() {
-                    self.farewell(&local.stream, &answer).await;
+                    self.farewell(local.socket.stream(), &answer).await;
                     local.is_over = true;
                 }
                 // Whoever closed without a word needs no reset.
@@ -188,16 +190,18 @@ impl Session {
     /// Relays bytes between a client and its server until either is done.
     async fn relay(&self, flow: &FlowPage, local: &mut SessionSocket<'_>, opened: Opened) -> Ending {
         let Opened { request, remote, client, original } = opened;
+        let (from, server) = (remote.local_addr().ok(), remote.peer_addr());
         let mut remote = SessionSocket::new(remote, flow, Side::Remote);
         self.shared.books.joined.fetch_add(1, Ordering::Relaxed);
         let end = {
             let limits = &self.config.limits;
             let hold_max = limits.memory_per_connection.get();
             let store = self.shared.store(&self.config);
-            let mut wire = Wire::new([&local.stream, &remote.stream], hold_max, store, flow, &self.shared.books);
-            wire.preload(Side::Local, &request.tongue.success(remote.stream.local_addr().ok()));
+            let mut wire =
+                Wire::new([&mut local.socket, &mut remote.socket], hold_max, store, flow, &self.shared.books);
+            wire.preload(Side::Local, &request.tongue.success(from));
             if let Some(version) = self.listener.send_proxy {
-                let server = remote.stream.peer_addr().unwrap_or(original);
+                let server = server.unwrap_or(original);
                 let connection = handshake::introduced(&self.listener.way, client, original, server);
                 wire.preload(Side::Remote, &connection.header(version));
             }

@@ -9,6 +9,7 @@
 mod held;
 mod leg;
 pub(crate) mod pipes;
+pub(crate) mod socket;
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -22,8 +23,6 @@ use std::time::Duration;
 use headend_engine::relay::{Action, Condition, Relay, RelayModel, Side, View};
 use headend_engine::units::Bytes;
 use rustix::net::RecvFlags;
-use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
 
 use super::books::{Books, FlowPage};
@@ -33,6 +32,7 @@ use held::Held;
 use leg::{LARGE_READ, WireLeg};
 use pipes::Piped;
 
+use socket::WireSocket;
 /// Less costs more calls, and from 128 KiB on there was little between sizes (docs/explanation/proxy-measured.md).
 const SCRATCH_BYTES: usize = 256 * 1024;
 /// Looked at when memory is short: less than what one look may cost again and again.
@@ -85,7 +85,7 @@ impl<'a> Wire<'a> {
     /// Joins the client's and the server's connection. No more than `hold_max` bytes wait in memory each way; with a store
     /// others wait there, else they are left to their sender.
     pub(crate) fn new(
-        [local, remote]: [&'a TcpStream; 2],
+        [local, remote]: [&'a mut WireSocket; 2],
         hold_max: u64,
         store: Option<Arc<SpoolFolder>>,
         flow: &'a FlowPage,
@@ -121,9 +121,6 @@ impl<'a> Wire<'a> {
     /// Moves bytes until both directions are closed, or something fails, or nothing has moved for `idle`.
     /// Once a direction is closed, no longer than `half_closed`.
     pub(crate) async fn run(mut self, idle: Duration, half_closed: Duration) -> WireEnd {
-        let [local, remote] = [self.legs[0].stream, self.legs[1].stream];
-        // A reset must be heard also while nothing is to be read, because the other side takes nothing.
-        let mut errors = (pin!(local.ready(Interest::ERROR)), pin!(remote.ready(Interest::ERROR)));
         let mut idle = idle;
         let mut last_moved = Instant::now();
         let mut alarm = pin!(sleep_until(last_moved + idle));
@@ -135,14 +132,8 @@ impl<'a> Wire<'a> {
                 if leg.failure.is_some() {
                     continue;
                 }
-                let error = match side {
-                    Side::Local => errors.0.as_mut().poll(cx),
-                    Side::Remote => errors.1.as_mut().poll(cx),
-                };
-                if error.is_ready() {
-                    leg.fail(
-                        leg.stream.take_error().ok().flatten().unwrap_or_else(|| io::ErrorKind::ConnectionReset.into()),
-                    );
+                if let Poll::Ready(error) = leg.socket.poll_failed(cx) {
+                    leg.fail(error);
                 }
             }
             let end = self.poll(cx);
@@ -166,8 +157,7 @@ impl<'a> Wire<'a> {
             }
             if end.is_pending() && alarm.as_mut().poll(cx).is_ready() {
                 if last_moved.elapsed() >= idle {
-                    listen::let_it_fail(local);
-                    listen::let_it_fail(remote);
+                    self.legs.iter().for_each(|leg| listen::let_it_fail(&*leg.socket));
                     return Poll::Ready(WireEnd::Idle);
                 }
                 alarm.as_mut().reset(last_moved + idle);
@@ -214,13 +204,10 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// Woken for nothing: the sides that cannot be read, because a pipe is full, are not to wake it again.
+    /// Woken for nothing: the sides of which something waits to be read, and cannot be, are not to wake it again.
     fn hush_what_waits(&mut self) {
-        for side in [Side::Local, Side::Remote] {
-            let leg = &mut self.legs[side as usize];
-            if leg.readable && self.piped[side.other() as usize].is_some() {
-                leg.hush(true);
-            }
+        for leg in self.legs.iter_mut().filter(|leg| leg.readable && leg.failure.is_none()) {
+            leg.hush();
         }
     }
 
@@ -246,11 +233,11 @@ impl<'a> Wire<'a> {
                 Some(Action::Close(to)) => {
                     self.closes += 1;
                     let leg = &mut self.legs[to as usize];
-                    if let Err(error) = rustix::net::shutdown(leg.stream, rustix::net::Shutdown::Write) {
+                    if let Err(error) = rustix::net::shutdown(&*leg.socket, rustix::net::Shutdown::Write) {
                         leg.fail(error.into());
                     }
                 }
-                Some(Action::Abort(side)) => listen::let_it_fail(self.legs[side as usize].stream),
+                Some(Action::Abort(side)) => listen::let_it_fail(&*self.legs[side as usize].socket),
                 None => return acted,
             }
             acted = true;
@@ -280,9 +267,6 @@ impl<'a> Wire<'a> {
 
     fn read(&mut self, from: Side, len: Bytes, scratch: &mut [u8]) -> Option<Fresh> {
         let to = from.other();
-        let leg = &mut self.legs[from as usize];
-        // Before it is read, so that the kernel tells of whatever comes after.
-        leg.hush(false);
         let want = scratch.len().min(usize::try_from(len.get()).unwrap_or(usize::MAX));
         let want = want.min(self.held[to as usize].room());
         if self.legs[from as usize].flows() && self.splice(from, want) {
@@ -430,8 +414,8 @@ impl<'a> Wire<'a> {
         for side in [Side::Local, Side::Remote] {
             if self.view(side).condition == Condition::Failed {
                 let error = self.legs[side as usize].failure.take().expect("a failed side has a failure");
-                listen::let_it_fail(self.legs[side as usize].stream);
-                listen::let_it_fail(self.legs[side.other() as usize].stream);
+                listen::let_it_fail(&*self.legs[side as usize].socket);
+                listen::let_it_fail(&*self.legs[side.other() as usize].socket);
                 return Some(WireEnd::Failed(side, error));
             }
         }

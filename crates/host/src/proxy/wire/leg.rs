@@ -1,18 +1,17 @@
 //! One of the two sockets: what it can do at the moment, and how much to move at a time.
 
 use std::io;
-use std::task::Context;
+use std::task::{Context, Poll};
 
 use rustix::net::{RecvFlags, SendFlags};
-use socket2::SockRef;
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 
 use super::pipes::Piped;
+use super::socket::WireSocket;
 use crate::socket;
 
 pub(super) struct WireLeg<'a> {
-    pub(super) stream: &'a TcpStream,
+    pub(super) socket: &'a mut WireSocket,
     /// Something may be read; false once the kernel said that there is nothing.
     pub(super) readable: bool,
     /// Something may be written.
@@ -25,8 +24,6 @@ pub(super) struct WireLeg<'a> {
     large_reads: u8,
     /// Small ones in a row, of those that went into a pipe.
     small_reads: u8,
-    /// The kernel wakes nobody for what arrives: it could not be read anyway.
-    is_hushed: bool,
 }
 
 /// A read that is worth a pipe if another follows, and one that is not.
@@ -37,9 +34,9 @@ const LARGE_READS: u8 = 2;
 const SMALL_READS: u8 = 5;
 
 impl<'a> WireLeg<'a> {
-    pub(super) fn new(stream: &'a TcpStream) -> WireLeg<'a> {
+    pub(super) fn new(socket: &'a mut WireSocket) -> WireLeg<'a> {
         WireLeg {
-            stream,
+            socket,
             readable: true,
             writable: true,
             at_end: false,
@@ -47,23 +44,6 @@ impl<'a> WireLeg<'a> {
             is_starved: false,
             large_reads: 0,
             small_reads: 0,
-            is_hushed: false,
-        }
-    }
-
-    /// Has the kernel wake nobody for bytes that cannot be read yet, or again for those that can. Readiness tells of every
-    /// segment that comes (edges, epoll(7)), also while the other side takes nothing: before a slow line that was most of
-    /// what a worker was woken for.
-    pub(super) fn hush(&mut self, hush: bool) {
-        if self.is_hushed == hush {
-            return;
-        }
-        // A mark beyond half of the buffer, about all of the window, would have the kernel enlarge both (tcp_set_rcvlowat).
-        let tcp = SockRef::from(self.stream);
-        let mark = if hush { tcp.recv_buffer_size().unwrap_or(0) / 2 } else { 1 };
-        let mark = libc::c_int::try_from(mark).unwrap_or(libc::c_int::MAX).max(1);
-        if socket::set(self.stream, libc::SOL_SOCKET, libc::SO_RCVLOWAT, mark).is_ok() {
-            self.is_hushed = hush;
         }
     }
 
@@ -90,13 +70,16 @@ impl<'a> WireLeg<'a> {
     /// Asks to be woken for what cannot be done; true if something can that could not before.
     pub(super) fn look(&mut self, cx: &mut Context<'_>) -> bool {
         let mut is_new = false;
-        if !self.readable && !self.at_end && self.failure.is_none() && self.stream.poll_read_ready(cx).is_ready() {
-            self.readable = true;
-            is_new = true;
+        if !self.readable && !self.at_end && self.failure.is_none() {
+            match self.socket.poll_readable(cx) {
+                Poll::Ready(Err(error)) => self.fail(error),
+                told => self.readable = told.is_ready(),
+            }
+            is_new |= self.readable;
         }
-        if !self.writable && self.failure.is_none() && self.stream.poll_write_ready(cx).is_ready() {
-            self.writable = true;
-            is_new = true;
+        if !self.writable && self.failure.is_none() {
+            self.writable = self.socket.poll_writable(cx).is_ready();
+            is_new |= self.writable;
         }
         is_new
     }
@@ -104,13 +87,20 @@ impl<'a> WireLeg<'a> {
     /// Reads into `bytes`, and notes when there is no more.
     pub(super) fn receive(&mut self, bytes: &mut [u8], flags: RecvFlags) -> usize {
         let want = bytes.len();
+    /// Is woken no more for what it cannot read anyway, until it is to be read again.
+    pub(super) fn hush(&mut self) {
+        if let Err(error) = self.socket.ignore_arrivals() {
+            self.fail(error);
+        }
+    }
+
         let mut read = None;
         // Told that it would block, the runtime waits for the kernel's next event: that is so as well after less was read
         // than wanted, and spares a call that returns nothing; but no read goes on across an urgent byte. A close or a reset that is known already stays known.
-        let told = self.stream.try_io(Interest::READABLE, || {
-            let len = rustix::net::recv(self.stream, &mut *bytes, flags)?.1;
+        let told = self.socket.attempt(Interest::READABLE, || {
+            let len = rustix::net::recv(&*self.socket, &mut *bytes, flags)?.1;
             read = Some(len);
-            let is_all = len < want && !flags.contains(RecvFlags::PEEK) && !socket::is_at_urgent(self.stream);
+            let is_all = len < want && !flags.contains(RecvFlags::PEEK) && !socket::is_at_urgent(&self.socket);
             if is_all { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
         match (read, told) {
@@ -143,13 +133,13 @@ impl<'a> WireLeg<'a> {
         let mut is_more = false;
         // Less than wanted may be all, or as much as the pipe has room for, or all before an urgent byte. Nothing may be the end,
         // or an urgent byte before it.
-        let _ = self.stream.try_io(Interest::READABLE, || {
-            filled = piped.fill(self.stream, want);
+        let _ = self.socket.attempt(Interest::READABLE, || {
+            filled = piped.fill(&self.socket, want);
             let is_short = match &filled {
                 Ok(len) => *len < want,
                 Err(error) => is_retry(error),
             };
-            is_more = !is_short || rustix::io::ioctl_fionread(self.stream).is_ok_and(|bytes| bytes > 0);
+            is_more = !is_short || rustix::io::ioctl_fionread(&self.socket).is_ok_and(|bytes| bytes > 0);
             // The end goes on to be told.
             if is_more || matches!(filled, Ok(0)) { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
         });
@@ -173,8 +163,8 @@ impl<'a> WireLeg<'a> {
     /// Writes from a pipe what the kernel takes, and notes when it takes no more.
     pub(super) fn empty(&mut self, piped: &mut Piped) -> usize {
         let before = piped.len();
-        let told = self.stream.try_io(Interest::WRITABLE, || {
-            piped.empty_into(self.stream)?;
+        let told = self.socket.attempt(Interest::WRITABLE, || {
+            piped.empty_into(&self.socket)?;
             if piped.len() > 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
         self.note_written(told);
@@ -184,8 +174,8 @@ impl<'a> WireLeg<'a> {
     /// Writes what the kernel takes, and notes when it takes no more.
     pub(super) fn send(&mut self, bytes: &[u8]) -> usize {
         let mut taken = 0;
-        let told = self.stream.try_io(Interest::WRITABLE, || {
-            taken = rustix::net::send(self.stream, bytes, SendFlags::NOSIGNAL)?;
+        let told = self.socket.attempt(Interest::WRITABLE, || {
+            taken = rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL)?;
             if taken < bytes.len() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
         self.note_written(told);
