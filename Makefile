@@ -72,6 +72,14 @@ conform: conform-packages build-packages $(TARGET)/release/headend ## 10,000 sch
 bench-proxy: conform-packages build-packages $(TARGET)/release/headend ## as root: our proxy's throughput, CPU, latency and memory, beside HAProxy's
 	@python3 bench/proxy.py --binary $(TARGET)/release/headend --out $(OUT)/bench-proxy.json $(if $(PAGE),--page $(PAGE))
 
+.PHONY: bench-pages
+bench-pages: conform-packages build-packages $(TARGET)/release/headend ## as root: a page of 40 objects through our proxy, squid and tinyproxy, over a line that loses packets; CHROMIUM=1 in a browser
+	@python3 bench/pages.py $(TARGET)/release/headend --beside squid tinyproxy $(if $(CHROMIUM),--chromium --runs 5) $(if $(PAGE),--page $(PAGE))
+
+.PHONY: bench-share
+bench-share: conform-packages build-packages $(TARGET)/release/headend ## as root: what the proxy's local side leaves to a neighbour on a line that loses packets, by congestion control
+	@python3 bench/share.py $(TARGET)/release/headend $(if $(PAGE),--page $(PAGE))
+
 .PHONY: bench-transparent
 bench-transparent: conform-packages build-packages $(TARGET)/release/headend ## as root: what holding SYNs costs the transparent proxy and its clients
 	@python3 bench/transparent.py --binary $(TARGET)/release/headend --out $(OUT)/bench-transparent.json $(if $(PAGE),--page $(PAGE))
@@ -105,8 +113,9 @@ lab-random: native ## the same over 20 scenarios drawn at random (SEED=1), flow 
 	@$(PYTHON) -m headend.lab random --binary $(TARGET)/release/headend --seed $(or $(SEED),1) --out $(OUT)/lab-random
 
 .PHONY: live
-live: native ## the proxies paper between real hosts, through the real proxy, beside the simulator: needs root and 20 minutes
+live: native ## the proxies paper between real hosts, through the real proxy, beside the simulator; then pages: needs root and 25 minutes
 	@$(PYTHON) -m headend.lab live --binary $(TARGET)/release/headend --out $(OUT)/live $(if $(PAGE),--page $(PAGE))
+	@python3 bench/pages.py $(TARGET)/release/headend
 	@echo "Open file://$(CURDIR)/$(OUT)/live/index.html"
 
 .PHONY: lab-fast

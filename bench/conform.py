@@ -165,7 +165,10 @@ def headend_from_file(binary: Path) -> Callable[[Path, int, int], list[str]]:
     """Our own with a file, and a place where a successor may ask for its sockets."""
 
     def command(folder: Path, port: int, _server: int) -> list[str]:
-        config = folder / "proxy.toml"
+        # Nobody else may write to where a successor is waited for.
+        own = folder / "own"
+        own.mkdir(exist_ok=True, mode=0o755)
+        config = own / "proxy.toml"
         config.write_text(
             f'handover = "proxy.sock"\n[[listen]]\naddress = "127.0.0.1:{port}"\nway = "http"\n'
             '[limits]\ndrain = "60s"\n[destinations]\nallow = ["127.0.0.0/8"]\n'
@@ -184,7 +187,7 @@ def handed_over(binary: Path) -> Callable[[Path, int], str]:
     """Has a new process take the place of the last one, which goes on until its connections have ended."""
 
     def command(folder: Path, _process: int) -> str:
-        words = f"{binary.resolve()} proxy --config {folder}/proxy.toml --take-over {folder}/proxy.sock"
+        words = f"{binary.resolve()} proxy --config {folder}/own/proxy.toml --take-over {folder}/own/proxy.sock"
         log = f"{folder}/successor.log"
         taken = f'until grep -q "took over" {log}; do kill -0 $process || exit 1; sleep 0.02; done'
         return f": >{log}; {words} 2>{log} & process=$!; echo $process >>{folder}/successors; {taken}"

@@ -26,9 +26,11 @@ PATIENCE_S = 20.0
 Address = tuple[str, int]
 
 
-def serve(address: Address, converse: Callable[[socket.socket], None]) -> None:
-    """Accepts for ever, a thread for each connection."""
+def serve(address: Address, converse: Callable[[socket.socket], None], control: str = "") -> None:
+    """Accepts for ever, a thread for each connection; with this congestion control, or the machine's."""
     with socket.create_server(address, backlog=4096) as listener:
+        if control:
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
         print("ready", flush=True)
         threading.stack_size(64 * 1024)
         while True:
@@ -199,7 +201,7 @@ def play(words: Sequence[str]) -> None:
     name, host, port, *rest = words
     address = (host, int(port))
     if name == "pour":
-        serve(address, pour)
+        serve(address, pour, *rest)
     elif name == "echo":
         echo(address)
     elif name == "fetch":

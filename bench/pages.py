@@ -1,11 +1,12 @@
-"""Measures a page of 40 objects through the proxy and past it, over an emulated cable.
+"""Measures a page of 40 objects through the proxy, through others, and past them, over an emulated cable.
 
 It takes Linux, root and curl, and Chromium on demand. Network namespaces in a row: client, a cable of 20 ms and 25
-Mbit/s that may lose packets, the proxy's machine, 100 ms, server. Both links are `headend emulate`'s. The client
-takes the page directly, routed through the proxy's machine, and through the proxy in turns: with curl six objects at
-a time over HTTP/1.1, with Chromium as a browser takes it, from the begin of the navigation to its load event.
+Mbit/s that may lose packets, the proxies' machine, 100 ms, server. Both links are `headend emulate`'s. The client
+takes the page directly, routed through the proxies' machine, and through each proxy in turns: with curl six objects at
+a time over HTTP/1.1, with Chromium as a browser takes it, from the begin of the navigation to its load event. squid
+keeps no copies; it and tinyproxy have CUBIC on both sides, as the server has. The exit code is 1 if a goal is missed.
 
-    python3 bench/pages.py target/release/headend --runs 9 --loss 0 3 [--chromium]
+    python3 bench/pages.py target/release/headend --runs 9 --loss 0 3 [--chromium] [--beside squid tinyproxy]
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+import page
 
 OBJECTS = 40
 CLIENT, PROXY, SERVER = "198.18.1.2", "198.18.1.1", "198.18.2.2"
@@ -57,6 +60,31 @@ personality = "hfc-local"
 [remote]
 personality = "internet"
 """
+
+PORTS = {"headend": 3128, "squid": 3129, "tinyproxy": 3130}
+"""Of the proxies, all at one address."""
+SQUID = f"""http_port {PROXY}:{PORTS["squid"]}
+acl clients src 198.18.1.0/24
+http_access allow clients
+cache deny all
+access_log none
+cache_log /dev/null
+pid_filename none
+visible_hostname squid.test
+pinger_enable off
+memory_cache_shared off
+"""
+TINYPROXY = f"""Port {PORTS["tinyproxy"]}
+Listen {PROXY}
+Allow 198.18.1.0/24
+User root
+Group root
+MaxClients 200
+"""
+GOALS = {0.0: 1.0, 3.0: 1.3}
+"""How many times as fast as directly a page is to come through ours, by the loss [%]."""
+SLACK = 0.02
+"""Of the goal without loss: medians of few pages differ by that."""
 
 
 def size(index: int) -> int:
@@ -138,11 +166,11 @@ def path() -> Iterator[list[str]]:
             subprocess.run(["ip", "netns", "del", name], check=False)
 
 
-def with_curl(client: str, via: bool) -> float:
+def with_curl(client: str, via: str | None) -> float:
     """The time of a page by curl, six objects at a time [s]."""
     words = ["ip", "netns", "exec", client, "curl", "-sS", "--no-progress-meter", "--http1.1", "--parallel"]
     words += ["--parallel-immediate", "--parallel-max", "6", "--noproxy", "" if via else "*"]
-    words += ["-x", f"http://{PROXY}:3128"] if via else []
+    words += ["-x", f"http://{PROXY}:{PORTS[via]}"] if via else []
     for index in range(OBJECTS):
         words += [f"http://{SERVER}/{index}", "-o", os.devnull]
     begin = time.monotonic()
@@ -150,23 +178,23 @@ def with_curl(client: str, via: bool) -> float:
     return time.monotonic() - begin
 
 
-def await_page(client: str, via: bool) -> None:
+def await_page(client: str, via: str | None) -> None:
     """Waits until all that is on the way has started."""
     words = ["ip", "netns", "exec", client, "curl", "-sf", "-m", "5", "-o", os.devnull, f"http://{SERVER}/0"]
-    words += ["-x", f"http://{PROXY}:3128"] if via else ["--noproxy", "*"]
+    words += ["-x", f"http://{PROXY}:{PORTS[via]}"] if via else ["--noproxy", "*"]
     end = time.monotonic() + PATIENCE_S
     while subprocess.run(words, check=False).returncode != 0:
         if time.monotonic() > end:
-            raise SystemExit(f"pages: no answer within {PATIENCE_S:g} s {'through the proxy' if via else 'directly'}")
+            raise SystemExit(f"pages: no answer within {PATIENCE_S:g} s {f'through {via}' if via else 'directly'}")
         time.sleep(0.2)
 
 
-def with_chromium(client: str, via: bool, told: Iterator[str]) -> float:
+def with_chromium(client: str, via: str | None, told: Iterator[str]) -> float:
     """The time of a page in Chromium, to its load event [s]."""
     with tempfile.TemporaryDirectory(prefix="headend-page-") as profile:
         words = ["ip", "netns", "exec", client, "chromium", "--headless=new", "--no-sandbox", "--disable-gpu"]
         words += ["--disable-background-networking", "--no-first-run", f"--user-data-dir={profile}"]
-        words += [f"--proxy-server=http://{PROXY}:3128" if via else "--no-proxy-server"]
+        words += [f"--proxy-server=http://{PROXY}:{PORTS[via]}" if via else "--no-proxy-server"]
         with running([*words, f"http://{SERVER}/?{time.monotonic_ns()}"], stdout=subprocess.DEVNULL):
             return float(json.loads(next(told))["seconds"])
 
@@ -187,10 +215,29 @@ def main() -> None:
         "--loss", type=float, nargs="+", default=[0.0, 3.0], help="of the cable towards the client [%%]"
     )
     parser.add_argument("--chromium", action="store_true")
+    parser.add_argument(
+        "--beside", nargs="*", choices=("squid", "tinyproxy"), default=[], help="proxies to compare with"
+    )
+    parser.add_argument("--page", type=Path, help="a page of the docs whose table is to be this run's")
     arguments = parser.parse_args()
+    names = ["headend", *arguments.beside]
+    measured = measure(arguments, names)
+    text, missed = table(arguments, names, measured)
+    print(f"\n{text}")
+    if arguments.page:
+        page.write(arguments.page, "bench-pages-chromium" if arguments.chromium else "bench-pages", text)
+    if missed:
+        sys.exit(f"missed: {'; '.join(missed)}")
+
+
+def measure(arguments: argparse.Namespace, names: list[str]) -> dict[float, dict[str | None, list[float]]]:
+    """The times of each page, by the loss, and by the proxy or None for none."""
     binary = str(arguments.binary.resolve())
+    measured: dict[float, dict[str | None, list[float]]] = {}
     with path() as (client, cable, proxy, network, server), ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headend-page-")))
+        # squid reads its file as a user of its own.
+        folder.chmod(0o755)
         inside = ["ip", "netns", "exec"]
 
         def emulated(name: str, **link: str | float) -> list[str]:
@@ -201,28 +248,63 @@ def main() -> None:
         quiet = {"stdout": subprocess.DEVNULL}
         far = emulated(network, seed=1, down="200Mbit/s", up="200Mbit/s", delay="50ms", loss=0.0)
         stack.enter_context(running(far, **quiet))
-        (folder / "proxy.toml").write_text(CONFIG)
-        stack.enter_context(running([*inside, proxy, binary, "proxy", "--config", str(folder / "proxy.toml")], **quiet))
+        commands = {
+            "headend": (CONFIG, [binary, "proxy", "--config"]),
+            "squid": (SQUID, ["squid", "-N", "-n", f"page{os.getpid()}", "-f"]),
+            "tinyproxy": (TINYPROXY, ["tinyproxy", "-d", "-c"]),
+        }
+        for name in names:
+            text, words = commands[name]
+            (folder / f"{name}.conf").write_text(text)
+            stack.enter_context(running([*inside, proxy, *words, str(folder / f"{name}.conf")], **quiet))
         serving = [*inside, server, sys.executable, __file__, "--serve"]
         told = stack.enter_context(running(serving, stdout=subprocess.PIPE)).stdout
         assert told is not None
-        print("loss [%]  direct [s]  range          proxy [s]  range          times as fast")
         for seed, loss in enumerate(arguments.loss, 1):
             near = emulated(cable, seed=seed, down="25Mbit/s", up="3Mbit/s", delay="10ms", loss=loss)
-            taken: dict[bool, list[float]] = {False: [], True: []}
+            taken: dict[str | None, list[float]] = {via: [] for via in (None, *names)}
             with running(near, **quiet):
                 for via in taken:
                     await_page(client, via)
-                for _ in range(arguments.runs):
+                for turn in range(arguments.runs):
                     for via, times in taken.items():
                         by_chromium = arguments.chromium
                         times.append(with_chromium(client, via, told) if by_chromium else with_curl(client, via))
-            direct, proxied = (statistics.median(times) for times in taken.values())
-            ranges = [f"{min(times):.2f} to {max(times):.2f}" for times in taken.values()]
-            print(
-                f"{loss:8g}  {direct:10.2f}  {ranges[0]}  {proxied:9.2f}  {ranges[1]}  {direct / proxied:13.2f}",
-                flush=True,
-            )
+                    newest = ", ".join(f"{via or 'direct'} {times[-1]:.2f}" for via, times in taken.items())
+                    print(
+                        f"{loss:g}% lost, page {turn + 1} of {arguments.runs} [s]: {newest}",
+                        file=sys.stderr,
+                        flush=True,
+                    )
+            measured[loss] = taken
+    return measured
+
+
+def table(
+    arguments: argparse.Namespace, names: list[str], measured: dict[float, dict[str | None, list[float]]]
+) -> tuple[str, list[str]]:
+    """As Markdown, and the goals that were missed."""
+    lines = [
+        f"| {'Chromium' if arguments.chromium else 'curl'} [s] | direct | {' | '.join(names)} | direct over headend | |"
+    ]
+    lines += ["|---" * (len(names) + 4) + "|"]
+    missed = []
+    for loss, taken in measured.items():
+        cells = [f"{statistics.median(times):.2f} ({min(times):.2f} to {max(times):.2f})" for times in taken.values()]
+        gain = statistics.median(taken[None]) / statistics.median(taken["headend"])
+        goal = GOALS.get(loss)
+        verdict = "" if goal is None else f"goal {goal:g}: {'met' if gain >= goal - SLACK else '**missed**'}"
+        if "missed" in verdict:
+            missed.append(f"{loss:g}% lost")
+        lines.append(f"| {loss:g}% lost | {' | '.join(cells)} | {gain:.2f} | {verdict} |")
+    load = os.getloadavg()[0]
+    lines += [
+        "",
+        f"Medians of {arguments.runs} pages (least to most), in turns. {os.cpu_count()} cores, load {load:.2f} after.",
+    ]
+    if load > (os.cpu_count() or 1):
+        lines[-1] += " Other programs had just run."
+    return "\n".join(lines), missed
 
 
 if __name__ == "__main__":

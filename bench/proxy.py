@@ -3,8 +3,10 @@
 Client, proxy and server stand in three namespaces joined by veth pairs. All proxies connect everything on to one
 server, and take turns: headend with `way = "forward"`; HAProxy in TCP mode as its experts set it up, with splice and
 pipes of 1 MiB or with buffers of 256 KiB, on one thread and on two; nginx's stream module with buffers of 256 KiB. All
-sockets have CUBIC. CPU is what the proxy's process used, user and system; what the kernel does for packets in
-interrupts it charges to whoever runs, for all alike. It takes root. The exit code is 1 if a goal is missed.
+sockets have CUBIC. CPU is what the proxy's process used, user and system. What the kernel does for packets in
+interrupts it charges to whoever runs: to a proxy that is at work when a packet is due, to another, or to nobody.
+So the CPU of the whole machine stands beside it, both ends included, which means something when nothing else runs.
+It takes root. The exit code is 1 if a goal is missed.
 
 A part of it alone, with --only, is added to what the file of --out has of the others.
 """
@@ -148,6 +150,13 @@ def is_busy() -> bool:
     return os.getloadavg()[0] > LOAD_PER_CORE_MAX * (os.cpu_count() or 1)
 
 
+def machine_cpu_s() -> float:
+    """The time so far for which a core of the machine was not idle, whatever it did."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+    cores = os.cpu_count() or 1
+    return cores * time.monotonic() - (ticks[3] + ticks[4]) / os.sysconf("SC_CLK_TCK")
+
+
 def slab_bytes() -> int:
     """The kernel's small objects, of the whole machine."""
     lines = Path("/proc/meminfo").read_text().splitlines()
@@ -286,10 +295,17 @@ def throughput(options: argparse.Namespace, folder: Path, progress: Progress, ca
     with cubic(), slow, server("pour", SOURCE_PORT), proxies(options.binary, SOURCE_PORT, folder) as all_of_them:
         rates: dict[str, list[float]] = {}
         costs: dict[str, list[float]] = {}
+        wholes: dict[str, list[float]] = {}
         for turn in range(options.rounds):
             for name, address, proxy in ways(all_of_them, SOURCE_PORT, turn):
-                cpu_s = proxy.cpu_s if proxy else lambda: 0.0
+                machine: list[float] = []
+
+                def cpu_s(proxy: Proxy | None = proxy, machine: list[float] = machine) -> float:
+                    machine.append(machine_cpu_s())
+                    return proxy.cpu_s() if proxy else 0.0
+
                 rate, cost = fetched(CLIENT, address, case.streams, options.seconds, cpu_s)
+                wholes.setdefault(name, []).append((machine[1] - machine[0]) / (rate * options.seconds / 8e9))
                 rates.setdefault(name, []).append(rate)
                 costs.setdefault(name, []).append(cost)
             newest = ", ".join(f"{name} {rates[name][-1] / 1e9:.2f} {costs[name][-1]:.3f}" for name in rates)
@@ -302,6 +318,7 @@ def throughput(options: argparse.Namespace, folder: Path, progress: Progress, ca
             "cpu_s_per_gb": statistics.median(costs[name]),
             "cpu_s_per_gb_least": min(costs[name]),
             "cpu_s_per_gb_most": max(costs[name]),
+            "machine_cpu_s_per_gb": statistics.median(wholes[name]),
         }
         for name, values in rates.items()
     }
@@ -416,6 +433,11 @@ def rows_of_flow(what: str, figures: Figures) -> list[Row]:
     return [
         Row(f"{what}, throughput [Gbit/s]", rates, 2),
         Row(f"{what}, the proxy's CPU [s/GB]", costs, 3, goal, is_met),
+        Row(
+            f"{what}, the machine's CPU [s/GB]",
+            {name: row["machine_cpu_s_per_gb"] for name, row in figures.items() if "machine_cpu_s_per_gb" in row},
+            3,
+        ),
     ]
 
 
