@@ -38,7 +38,7 @@ use headend_host::service::{self, News, Passed, Supervisor};
 use crate::failure::Failure;
 use admin::{Admin, State};
 use ctl::Consequence;
-use lines::Lines;
+use lines::{Line, Lines};
 
 /// Split TCP connections: end those of clients here, and connect on to servers
 #[derive(Args, Debug)]
@@ -149,8 +149,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     let (lines, waiting) = Lines::new();
-    let sinks =
-        Sinks { say: Box::new(|message| eprintln!("{message}")), line: Box::new(move |line| lines.write(line)) };
+    let out = lines::Out::open(config.syslog.as_deref()).map_err(|(path, error)| Failure::io(&path, error))?;
+    let (has_syslog, lines) = (config.syslog.is_some(), Arc::new(lines));
+    let messages = lines.clone();
+    let say = move |message: &str| {
+        eprintln!("{message}");
+        if has_syslog {
+            messages.write(Line::Message(message.to_owned()));
+        }
+    };
+    let sinks = Sinks { say: Box::new(say), line: Box::new(move |line| lines.write(Line::Connection(line))) };
     let supervisor = Supervisor::from_environment()?;
     let taken = match &arguments.take_over {
         Some(path) => handover::ask(path)?,
@@ -172,7 +180,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     drop(passed);
     // After the proxy gave up its privileges: a thread that was there before would keep some of its own.
-    let writing = lines::start_writing(waiting)?;
+    let writing = lines::start_writing(waiting, out)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Failed(format!("signals cannot be received: {error}")))?;
     let admin = Admin::start(&proxy)?;

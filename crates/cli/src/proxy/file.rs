@@ -12,12 +12,13 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAcces
 
 use headend_engine::units::Bytes;
 use headend_engine::units::quantity;
-use headend_host::proxy::access::{Destinations, Networks, Rule};
+use headend_host::proxy::access::{Destinations, NameRule, Networks, Rule};
 use headend_host::proxy::config::{Admin, Answer, Config, Limits, Listener, Log, LogFormat, Model, Spool, Way};
 use headend_host::proxy::field::{Field, Table, Written};
 use headend_host::proxy::inbound::Destination;
 use headend_host::proxy::inbound::proxy_protocol::Version;
 use headend_host::proxy::side::SideOptions;
+use headend_host::proxy::tls::Tls;
 use headend_host::proxy::users::Users;
 
 use super::WayName;
@@ -78,6 +79,7 @@ struct File {
     admin: Option<AdminTable>,
     handover: Option<PathBuf>,
     control: Option<PathBuf>,
+    syslog: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
@@ -120,6 +122,8 @@ struct ListenTable {
     #[serde(default)]
     keep_client_address: bool,
     answer: Option<AnswerName>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
 }
 
 #[derive(Debug, serde::Deserialize)]
@@ -149,6 +153,8 @@ struct DestinationsTable {
     allow: Vec<RuleText>,
     deny: Vec<RuleText>,
     only: Vec<RuleText>,
+    deny_names: Vec<NameText>,
+    only_names: Vec<NameText>,
 }
 
 #[derive(Debug, serde::Deserialize)]
@@ -170,6 +176,7 @@ struct AdminTable {
 
 from_text!(Size, Bytes, |text| quantity::size(text).ok_or_else(|| quantity::SIZE.to_owned()));
 from_text!(RuleText, Rule, |text| Rule::read(text).map_err(str::to_owned));
+from_text!(NameText, NameRule, |text| NameRule::read(text).map_err(str::to_owned));
 from_text!(Network, ipnet::IpNet, |text| {
     Networks::read(text).ok_or_else(|| "a network such as \"10.0.0.0/8\" or \"2001:db8::/32\"".to_owned())
 });
@@ -281,6 +288,7 @@ impl File {
             },
         };
         config.control = self.control.map(|path| folder.join(path));
+        config.syslog = self.syslog.map(|path| folder.join(path));
         config.handover = self.handover.map(|path| folder.join(path));
         config.admin = self.admin.map(|table| Admin {
             address: table.listen,
@@ -317,6 +325,15 @@ impl ListenTable {
                 "only clients of way = \"transparent\" wait for an answer of their server; leave it out",
             );
         }
+        let tls = match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => {
+                let tls = Tls::load(&folder.join(certificate), &folder.join(key), &way);
+                Some(tls.map_err(|why| (format!("listen {number}: certificate"), why))?)
+            }
+            (Some(_), None) => return wrong("key", "missing: the certificate's key, a file in PEM"),
+            (None, Some(_)) => return wrong("certificate", "missing: the key's certificate, a file in PEM"),
+            (None, None) => None,
+        };
         let networks = |networks: Vec<Network>| Networks::new(networks.into_iter().map(|network| network.0).collect());
         let users = self.users.map(|path| Users::load(&folder.join(path))).transpose();
         Ok(Listener {
@@ -334,6 +351,7 @@ impl ListenTable {
                 None | Some(AnswerName::Held) => Answer::Held,
                 Some(AnswerName::AtOnce) => Answer::AtOnce,
             },
+            tls,
         })
     }
 }
@@ -341,7 +359,14 @@ impl ListenTable {
 impl DestinationsTable {
     fn destinations(self) -> Destinations {
         let rules = |rules: Vec<RuleText>| rules.into_iter().map(|rule| rule.0).collect();
-        Destinations { deny: rules(self.deny), allow: rules(self.allow), only: rules(self.only) }
+        let names = |names: Vec<NameText>| names.into_iter().map(|name| name.0).collect();
+        Destinations {
+            deny: rules(self.deny),
+            allow: rules(self.allow),
+            only: rules(self.only),
+            deny_names: names(self.deny_names),
+            only_names: names(self.only_names),
+        }
     }
 }
 

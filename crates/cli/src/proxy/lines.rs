@@ -1,6 +1,8 @@
 //! The lines of ended connections: handed over by workers, which wait for no reader, and written by a thread.
 
 use std::io::{self, BufWriter, Write};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
 use std::thread;
@@ -16,43 +18,66 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The way out for lines, which hands them over to the thread that writes them.
 pub(super) struct Lines {
-    sender: SyncSender<String>,
+    sender: SyncSender<Line>,
     lost: AtomicU64,
 }
 
 impl Lines {
     /// And what is to be written of them, once somebody starts.
-    pub(super) fn new() -> (Lines, Receiver<String>) {
+    pub(super) fn new() -> (Lines, Receiver<Line>) {
         let (sender, waiting) = sync_channel(WAITING_MAX);
         (Lines { sender, lost: AtomicU64::new(0) }, waiting)
     }
 
     /// Hands a line over.
-    pub(super) fn write(&self, line: String) {
+    pub(super) fn write(&self, line: Line) {
         match self.sender.try_send(line) {
             Ok(()) => {
                 let lost = self.lost.swap(0, Ordering::Relaxed);
                 if lost > 0 {
-                    eprintln!("{lost} lines of connections were not written: stdout is too slow");
+                    eprintln!("{lost} lines of connections were not written: whoever takes them is too slow");
                 }
             }
             Err(TrySendError::Full(_)) => {
                 self.lost.fetch_add(1, Ordering::Relaxed);
             }
-            // Nobody reads stdout any more.
+            // Nobody takes them any more.
             Err(TrySendError::Disconnected(_)) => {}
         }
     }
 }
 
-/// The thread that writes them to stdout.
+/// Something to be written.
+pub(super) enum Line {
+    /// Of a connection that has ended.
+    Connection(String),
+    /// For whoever operates the proxy; stderr has it as well.
+    Message(String),
+}
+
+/// Where lines go.
+pub(super) enum Out {
+    Stdout,
+    Syslog(Syslog),
+}
+
+/// A syslog daemon, or journald, which listens at the same socket.
+pub(super) struct Syslog {
+    path: PathBuf,
+    socket: UnixDatagram,
+}
+
+/// The thread that writes them.
 pub(super) struct Writing(Receiver<()>);
 
 /// Starts it.
-pub(super) fn start_writing(waiting: Receiver<String>) -> Result<Writing, Failure> {
+pub(super) fn start_writing(waiting: Receiver<Line>, out: Out) -> Result<Writing, Failure> {
     let (ended, is_over) = channel();
     let body = move || {
-        write(&waiting);
+        match out {
+            Out::Stdout => write(&waiting),
+            Out::Syslog(syslog) => syslog.write(&waiting),
+        }
         // Whoever waits for that sees that the other end is gone.
         drop(ended);
     };
@@ -69,11 +94,57 @@ impl Writing {
     }
 }
 
-fn write(lines: &Receiver<String>) {
+impl Out {
+    /// The socket at `path`, or stdout; refused, the path and why.
+    pub(super) fn open(path: Option<&Path>) -> Result<Out, (PathBuf, io::Error)> {
+        let Some(path) = path else { return Ok(Out::Stdout) };
+        let open = || {
+            let socket = UnixDatagram::unbound()?;
+            socket.connect(path)?;
+            Ok(Out::Syslog(Syslog { path: path.to_owned(), socket }))
+        };
+        open().map_err(|error| (path.to_owned(), error))
+    }
+}
+
+impl Syslog {
+    fn write(&self, lines: &Receiver<Line>) {
+        let mut lost = 0;
+        while let Ok(line) = lines.recv() {
+            match self.send(&line) {
+                Ok(()) if lost > 0 => {
+                    eprintln!("{}: {lost} lines were not taken", self.path.display());
+                    lost = 0;
+                }
+                Ok(()) => {}
+                Err(_) => lost += 1,
+            }
+        }
+    }
+
+    fn send(&self, line: &Line) -> io::Result<()> {
+        // RFC 3164 s4.1.1: 3 (daemons) times 8, and 6 (informational) or 5 (notice). The daemon knows time and host.
+        let (priority, text) = match line {
+            Line::Connection(text) => (30, text),
+            Line::Message(text) => (29, text),
+        };
+        let datagram = format!("<{priority}>headend-proxy[{}]: {text}", std::process::id());
+        self.socket.send(datagram.as_bytes()).map(drop).or_else(|_| {
+            // Another daemon listens there since it was started anew.
+            self.socket.connect(&self.path)?;
+            self.socket.send(datagram.as_bytes()).map(drop)
+        })
+    }
+}
+
+fn write(lines: &Receiver<Line>) {
     let mut out = BufWriter::new(io::stdout().lock());
     while let Ok(line) = lines.recv() {
         let more = lines.try_iter();
-        let written = std::iter::once(line).chain(more).try_for_each(|line| writeln!(out, "{line}"));
+        let written = std::iter::once(line).chain(more).try_for_each(|line| match line {
+            Line::Connection(text) => writeln!(out, "{text}"),
+            Line::Message(_) => Ok(()),
+        });
         if written.and_then(|()| out.flush()).is_err() {
             return;
         }

@@ -6,6 +6,11 @@ use std::ops::RangeInclusive;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
+use super::inbound::Host;
+pub use names::NameRule;
+
+mod names;
+
 /// Networks that clients or senders are in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Networks(Vec<IpNet>);
@@ -27,6 +32,10 @@ pub struct Destinations {
     pub allow: Vec<Rule>,
     /// The only destinations besides those that `allow` lists, if there are any here.
     pub only: Vec<Rule>,
+    /// Never, if a client asks for it by such a name.
+    pub deny_names: Vec<NameRule>,
+    /// The only destinations besides those of `allow` and `only`, if there are any here.
+    pub only_names: Vec<NameRule>,
 }
 
 /// Why a destination is not allowed.
@@ -127,8 +136,15 @@ impl fmt::Display for Rule {
 }
 
 impl Destinations {
-    /// Checks that a connection may go to `address`. `own` are the addresses of this machine.
-    pub fn check(&self, address: SocketAddr, own: &[IpAddr]) -> Result<(), Denied> {
+    /// Checks that a client may ask for `host`, whatever addresses that has.
+    pub fn check_name(&self, host: &Host) -> Result<(), Denied> {
+        let Host::Name(name) = host else { return Ok(()) };
+        if self.deny_names.iter().any(|rule| rule.covers(name)) { Err(Denied::Listed) } else { Ok(()) }
+    }
+
+    /// Checks that a connection may go to `address`, which a client asked for as `host`. `own` are the addresses of this
+    /// machine.
+    pub fn check(&self, host: &Host, address: SocketAddr, own: &[IpAddr]) -> Result<(), Denied> {
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         let covered = |rules: &[Rule]| rules.iter().any(|rule| rule.covers(address));
         // What is forbidden stays so behind a gateway.
@@ -146,8 +162,13 @@ impl Destinations {
         if own.contains(&address.ip()) || behind.is_some_and(|behind| own.contains(&behind.ip())) {
             return Err(Denied::Special("an address of this machine"));
         }
-        if !self.only.is_empty() {
-            return if covered(&self.only) { Ok(()) } else { Err(Denied::Unlisted) };
+        if covered(&self.only) {
+            return Ok(());
+        }
+        let is_named = matches!(host, Host::Name(name) if self.only_names.iter().any(|rule| rule.covers(name)));
+        let is_all = self.only.is_empty() && self.only_names.is_empty();
+        if !is_all && !is_named {
+            return Err(Denied::Unlisted);
         }
         if address.port() == 25 { Err(Denied::Mail) } else { Ok(()) }
     }
@@ -250,7 +271,8 @@ mod tests {
     }
 
     fn check(rules: &Destinations, address: &str) -> Result<(), Denied> {
-        rules.check(address.parse().unwrap(), &["203.0.113.9".parse().unwrap()])
+        let address: SocketAddr = address.parse().unwrap();
+        rules.check(&address.ip().into(), address, &["203.0.113.9".parse().unwrap()])
     }
 
     #[test]
@@ -323,6 +345,7 @@ mod tests {
             deny: rules(&["10.0.0.0/8:1-1023", "[2001:db8::/32]"]),
             allow: rules(&["10.0.0.0/8"]),
             only: rules(&["192.0.2.0/24:443"]),
+            ..Destinations::default()
         };
         assert_eq!(check(&some, "10.1.2.3:80"), Err(Denied::Listed));
         assert_eq!(check(&some, "10.1.2.3:8080"), Ok(()));
@@ -330,6 +353,28 @@ mod tests {
         assert_eq!(check(&some, "192.0.2.5:443"), Ok(()));
         assert_eq!(check(&some, "192.0.2.5:80"), Err(Denied::Unlisted));
         assert_eq!(check(&some, "198.51.100.1:443"), Err(Denied::Unlisted));
+    }
+
+    #[test]
+    fn only_names_lead_to_public_addresses_and_nowhere_else() {
+        let name = |text: &str| NameRule::read(text).unwrap();
+        let some = Destinations {
+            only: rules(&["192.0.2.0/24:443"]),
+            only_names: vec![name("*.example.org")],
+            deny_names: vec![name("bad.example.org")],
+            ..Destinations::default()
+        };
+        let of = |host: &str, address: &str| {
+            let host = Host::read(host.as_bytes()).unwrap();
+            some.check_name(&host).and_then(|()| some.check(&host, address.parse().unwrap(), &[]))
+        };
+        assert_eq!(of("www.example.org", "198.51.100.1:80"), Ok(()));
+        assert_eq!(of("bad.EXAMPLE.org.", "198.51.100.1:80"), Err(Denied::Listed));
+        assert_eq!(of("example.com", "198.51.100.1:80"), Err(Denied::Unlisted));
+        assert_eq!(of("example.com", "192.0.2.1:443"), Ok(()), "an address that is listed");
+        assert_eq!(of("198.51.100.1", "198.51.100.1:80"), Err(Denied::Unlisted));
+        assert!(of("www.example.org", "10.0.0.1:80").is_err(), "a name does not open what is private");
+        assert_eq!(of("www.example.org", "198.51.100.1:25"), Err(Denied::Mail));
     }
 
     #[test]

@@ -5,13 +5,14 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Bound;
 use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use headend_engine::relay::Side;
 use tokio::sync::Notify;
 
+use super::rates::{Quota, Rates};
 use crate::socket::{self, Info};
 
 /// All counts since the start.
@@ -33,6 +34,11 @@ pub struct Books {
     pub reused: AtomicU64,
     /// Connections that were refused because their client had as many as it may.
     pub over_share: AtomicU64,
+    /// Requests refused: their client or user has made as many as it may.
+    pub over_rate: AtomicU64,
+    /// How often a connection began to wait because its client or user was ahead of its rate.
+    pub delayed: AtomicU64,
+    pub(crate) rates: Rates,
     /// Connections that were refused because no place was free.
     pub over_limit: AtomicU64,
     /// Connections that were ended for others, because nothing had moved on them for longest.
@@ -112,6 +118,8 @@ pub struct FlowPage {
     /// Bytes held in the spool, by the side that they are for.
     pub spooled: [AtomicU64; 2],
     legs: Mutex<[LegBytes; 2]>,
+    quota: Mutex<Quota>,
+    has_quota: AtomicBool,
 }
 
 /// A part of a connection that has a destination of its own: all of it, or one request for a URL with its answer.
@@ -162,6 +170,9 @@ impl Books {
             requests: AtomicU64::new(0),
             reused: AtomicU64::new(0),
             over_share: AtomicU64::new(0),
+            over_rate: AtomicU64::new(0),
+            delayed: AtomicU64::new(0),
+            rates: Rates::new(),
             over_limit: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -266,6 +277,8 @@ impl Books {
             held: Default::default(),
             spooled: Default::default(),
             legs: Mutex::default(),
+            quota: Mutex::default(),
+            has_quota: AtomicBool::new(false),
         });
         lock(&self.flows).insert(flow.id, flow.clone());
         Page { flow, counted: OnceLock::new(), books: self.clone() }
@@ -299,6 +312,18 @@ impl Drop for Page {
 }
 
 impl FlowPage {
+    /// Begins to keep the rates of its client, or of its user.
+    pub(crate) fn keep_rates(&self, of: Quota, are_users: bool) {
+        let mut quota = lock(&self.quota);
+        quota.replace(of, are_users);
+        self.has_quota.store(!quota.is_free(), Ordering::Relaxed);
+    }
+
+    /// The rates that it has to keep.
+    pub(crate) fn quota(&self) -> Quota {
+        if self.has_quota.load(Ordering::Relaxed) { lock(&self.quota).clone() } else { Quota::default() }
+    }
+
     /// The time for which nothing was read on it.
     pub fn idle(&self) -> Duration {
         self.began.elapsed().saturating_sub(Duration::from_millis(self.moved.load(Ordering::Relaxed)))

@@ -5,13 +5,14 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use headend_engine::units::Bytes;
+use headend_engine::units::{Bytes, Rate};
 
 use super::access::{Destinations, Networks};
 use super::field::fields;
 use super::inbound::Destination;
 use super::inbound::proxy_protocol::Version;
 use super::side::SideOptions;
+use super::tls::Tls;
 use super::users::Users;
 
 /// A whole proxy.
@@ -41,6 +42,8 @@ pub struct Config {
     pub handover: Option<PathBuf>,
     /// The path at which whoever operates it may ask and change it while it runs.
     pub control: Option<PathBuf>,
+    /// The socket of a syslog daemon, for lines and messages.
+    pub syslog: Option<PathBuf>,
 }
 
 /// The place at which whoever operates a proxy looks at it.
@@ -73,6 +76,8 @@ pub struct Listener {
     pub keep_client_address: bool,
     /// When a client of the transparent way is answered.
     pub answer: Answer,
+    /// Clients speak TLS, and inside of it what the way says.
+    pub tls: Option<Tls>,
 }
 
 /// When a client whose connection is diverted is answered.
@@ -130,6 +135,17 @@ fields! {
         client_prefix: u32 = 56, "56",
             "the bits of an IPv6 address that tell clients apart: a /56 is what a subscriber commonly has (RFC 6177). Of \
              IPv4 each address is a client";
+        rate_per_client: Option<Rate> = None, "none",
+            "the bits of payload that one client may send in a second over all its connections, and have sent to it, such as \
+             `\"50Mbit/s\"`; a quarter of a second's worth may come at once, and what is more waits at its sender. Behind a \
+             balancer all are one client, unless PROXY headers tell them apart";
+        requests_per_client: Option<usize> = None, "none",
+            "the requests that one client may make in a second, five times as many at once: a connection through the proxy \
+             is one, and each request for a URL. Further ones are refused";
+        rate_per_user: Option<Rate> = None, "none",
+            "the same of one user, wherever it comes from, where users are asked for";
+        requests_per_user: Option<usize> = None, "none",
+            "the requests of one user";
         half_closed: Duration = Duration::from_secs(60), "`\"60s\"`",
             "the time without a byte once one direction is closed; both sides are then reset";
         memory_per_connection: Bytes = Bytes::new(256_000), "`\"256KB\"`",
@@ -212,6 +228,7 @@ impl Listener {
             send_proxy: None,
             keep_client_address: false,
             answer: Answer::default(),
+            tls: None,
         }
     }
 
@@ -266,6 +283,8 @@ pub(crate) const FALLBACK_USER: &str = "nobody";
 const SHARE_MIN: usize = 8;
 /// The connections that a client may have however few others there are.
 const SHARE_MAX: usize = 1_024;
+/// One in a nanosecond: rates are no finer.
+const REQUESTS_MAX: usize = 1_000_000_000;
 /// The most connections that can be counted.
 pub(crate) const CONNECTIONS_MAX: usize = 10_000_000;
 
@@ -285,6 +304,7 @@ impl Config {
             admin: None,
             handover: None,
             control: None,
+            syslog: None,
         }
     }
 
@@ -296,6 +316,7 @@ impl Config {
             ("user", self.user != first.user),
             ("handover", self.handover != first.handover),
             ("control", self.control != first.control),
+            ("syslog", self.syslog != first.syslog),
             ("admin.listen", address(self) != address(first)),
         ]
         .into_iter()
@@ -305,6 +326,7 @@ impl Config {
         self.user.clone_from(&first.user);
         self.handover.clone_from(&first.handover);
         self.control.clone_from(&first.control);
+        self.syslog.clone_from(&first.syslog);
         // Without the table nobody may look any more; where one listens stays.
         if let (Some(admin), Some(address)) = (&mut self.admin, address(first)) {
             admin.address = address;
@@ -326,6 +348,18 @@ impl Config {
             }
             if listener.users.is_some() && !matches!(listener.way, Way::Http | Way::Socks5) {
                 return wrong("users", "only clients that speak http or socks5 can say who they are; leave it out");
+            }
+            if listener.tls.is_some() && !matches!(listener.way, Way::Http | Way::Socks5) {
+                return wrong(
+                    "certificate",
+                    "only clients that speak http or socks5 know that this is a proxy; leave it out",
+                );
+            }
+            if listener.tls.is_some() && !listener.proxy_senders.is_empty() {
+                return wrong(
+                    "certificate",
+                    "a PROXY header would stand before TLS, which is not read here; leave out one",
+                );
             }
             let is_twice = |other: &Listener| other.address == listener.address && listener.address.port() != 0;
             if self.listeners[..index].iter().any(is_twice) {
@@ -357,6 +391,14 @@ impl Config {
         }
         if !(Bytes::new(512)..=Bytes::new(1 << 20)).contains(&limits.header) {
             return wrong("limits.header", "expected from 512B to 1MiB");
+        }
+        for (field, requests) in [
+            ("limits.requests_per_client", limits.requests_per_client),
+            ("limits.requests_per_user", limits.requests_per_user),
+        ] {
+            if requests.is_some_and(|requests| requests > REQUESTS_MAX) {
+                return wrong(field, "expected from 1 to 1000000000");
+            }
         }
         if limits.client_prefix == 0 || limits.client_prefix > 128 {
             return wrong("limits.client_prefix", "expected from 1 to 128");

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep_until};
 
-use super::access::Denied;
+use super::access::{Denied, Destinations};
 use super::inbound::http::{self, Refusal};
 use super::inbound::{Destination, Host, socks5};
 use super::listen;
@@ -41,6 +41,7 @@ pub(crate) enum Kind {
     NetworkUnreachable,
     HostUnreachable,
     TimedOut,
+    TooManyRequests,
     Own,
 }
 
@@ -53,8 +54,10 @@ pub(crate) struct Dialer<'a> {
     /// The look-ups of names, and the client for whom they are made.
     pub(crate) lookups: &'a Lookups,
     pub(crate) client: IpAddr,
-    /// The check whether a connection may go to an address.
-    pub(crate) check: &'a (dyn Fn(SocketAddr) -> Result<(), Denied> + Send + Sync),
+    /// The rules about names, unless the place is not the client's choice.
+    pub(crate) names: Option<&'a Destinations>,
+    /// The check whether a connection may go to an address that was asked for as this host.
+    pub(crate) check: &'a (dyn Fn(&Host, SocketAddr) -> Result<(), Denied> + Send + Sync),
     /// A connection to the server that was made before the client's was accepted, and is to be used if it may be.
     pub(crate) made: Option<std::net::TcpStream>,
 }
@@ -63,6 +66,9 @@ impl Dialer<'_> {
     /// Connects within `limit`.
     pub(crate) async fn connect(mut self, to: &Destination, limit: Duration) -> Result<TcpStream, Failure> {
         let deadline = Instant::now() + limit;
+        if let Some(Err(why)) = self.names.map(|rules| rules.check_name(&to.host)) {
+            return Err(Failure::new(Kind::Denied, format!("{to} is not allowed: {why}")));
+        }
         let late = || Failure::new(Kind::TimedOut, format!("{to} did not answer within {} s", limit.as_secs_f64()));
         let addresses = tokio::time::timeout_at(deadline, self.resolve(to)).await.map_err(|_| {
             Failure::new(Kind::TimedOut, format!("{to} was not resolved within {} s", limit.as_secs_f64()))
@@ -73,7 +79,7 @@ impl Dialer<'_> {
             if self.source.is_some_and(|source| source.is_ipv4() != address.is_ipv4()) {
                 continue;
             }
-            match (self.check)(address) {
+            match (self.check)(&to.host, address) {
                 Ok(()) => allowed.push(address),
                 Err(why) => denied = Some((address, why)),
             }
@@ -209,6 +215,7 @@ impl Failure {
         let status = match self.kind {
             Kind::Denied => http::Status::Forbidden,
             Kind::TimedOut => http::Status::GatewayTimeout,
+            Kind::TooManyRequests => http::Status::TooManyRequests,
             Kind::Own => http::Status::Unavailable,
             Kind::NoAddress | Kind::Refused | Kind::NetworkUnreachable | Kind::HostUnreachable => {
                 http::Status::BadGateway
@@ -224,7 +231,7 @@ impl Failure {
             Kind::NoAddress | Kind::HostUnreachable | Kind::TimedOut => socks5::Code::HostUnreachable,
             Kind::Refused => socks5::Code::ConnectionRefused,
             Kind::NetworkUnreachable => socks5::Code::NetworkUnreachable,
-            Kind::Own => socks5::Code::GeneralFailure,
+            Kind::TooManyRequests | Kind::Own => socks5::Code::GeneralFailure,
         }
     }
 }
@@ -297,7 +304,8 @@ mod tests {
             source: None,
             lookups: &lookups,
             client: address.ip(),
-            check: &|_: SocketAddr| Ok(()),
+            names: None,
+            check: &|_: &Host, _: SocketAddr| Ok(()),
             made: None,
         };
         let to = Destination::from(address);

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration as StdDuration;
 
 use headend_engine::time::Duration;
-use headend_engine::units::{Bytes, quantity};
+use headend_engine::units::{Bytes, Rate, quantity};
 
 /// A value as a file has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +112,17 @@ impl FieldValue for Bytes {
 
     fn read(written: &Written) -> Option<Bytes> {
         if let Written::Text(text) = written { quantity::size(text) } else { None }
+    }
+}
+
+impl FieldValue for Rate {
+    fn expected() -> String {
+        format!("{}, above zero", quantity::RATE)
+    }
+
+    fn read(written: &Written) -> Option<Rate> {
+        let Written::Text(text) = written else { return None };
+        quantity::rate(text).filter(|rate| rate.get() > 0)
     }
 }
 

@@ -337,7 +337,7 @@ impl Keeper {
         // Whoever is to be refused is, once it is accepted.
         let is_served = listener.answer == Answer::Held
             && listener.admits(ends.client.ip())
-            && shared.check(&rules.config, ends.server, false).is_ok();
+            && shared.check(&rules.config, &ends.server.ip().into(), ends.server, false).is_ok();
         let source = listener.keep_client_address.then_some(ends.client);
         if !is_served {
             return None;

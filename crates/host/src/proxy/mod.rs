@@ -11,8 +11,10 @@
 //! | `wire` | two sockets joined: the engine's relay decides, bytes move |
 //! | `hold` | first segments that wait in the kernel until their server has answered |
 //! | `rules` | what the kernel is told so that connections of others come to a transparent listener |
-//! | `wire/leg` `wire/pipes` | one of them; pipes through which bytes go uncopied |
+//! | `wire/leg` `wire/socket` `wire/pipes` | one of them; what of it wakes; pipes through which bytes go uncopied |
 //! | `wire/held` `spool` | bytes that the other side has not taken yet, in memory and in files |
+//! | `tls` | clients that speak TLS to it, and what is inside |
+//! | `rates` | the bytes and requests that a client and a user may have in a second |
 //! | `shortage` | buffers cut when the kernel's memory for TCP is short |
 //! | `books` `log` | what is going on, for whoever asks; a line for each connection |
 
@@ -29,11 +31,13 @@ mod listen;
 mod log;
 mod lookups;
 mod needs;
+mod rates;
 pub mod rules;
 mod session;
 mod shortage;
 pub mod side;
 mod spool;
+pub mod tls;
 pub mod users;
 mod wire;
 mod worker;
@@ -43,6 +47,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -53,9 +58,10 @@ use crate::error::{During, Error};
 use crate::privilege;
 use crate::service::Passed;
 use access::Denied;
-use books::Books;
+use books::{Books, FlowPage};
 use config::{Config, Listener, LogFormat, Model, Way, Wrong};
 use hold::Holds;
+use inbound::Host;
 use lookups::Lookups;
 use side::Grant;
 use spool::SpoolFolder;
@@ -504,14 +510,24 @@ impl Shared {
         self.epoch.send_modify(|epoch| epoch.config = config);
     }
 
-    /// Checks that a connection may go to `address`; `is_fixed` if that was not the client's choice.
-    fn check(&self, config: &Config, address: SocketAddr, is_fixed: bool) -> Result<(), Denied> {
+    /// Checks that a connection may go to `address`, which a client asked for as `host`; `is_fixed` if that was not the
+    /// client's choice.
+    fn check(&self, config: &Config, host: &Host, address: SocketAddr, is_fixed: bool) -> Result<(), Denied> {
         let own = self.own_addresses();
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         if self.rules().listening.iter().any(|listening| is_here(*listening, address, &own)) {
             return Err(Denied::Special("this proxy itself"));
         }
-        if is_fixed { Ok(()) } else { config.destinations.check(address, &own) }
+        if is_fixed { Ok(()) } else { config.destinations.check(host, address, &own) }
+    }
+
+    /// Takes a request of what the client and the user of `flow` may make; the error is why not.
+    fn take_request(&self, flow: &FlowPage) -> Result<(), &'static str> {
+        if flow.quota().take_request() {
+            return Ok(());
+        }
+        self.books.over_rate.fetch_add(1, Ordering::Relaxed);
+        Err("this client or user makes more requests in a second than it may")
     }
 
     fn own_addresses(&self) -> Arc<[IpAddr]> {

@@ -5,12 +5,14 @@ use rustix::thread::CapabilitySet;
 use super::config::{self, Config, Way};
 use super::{FAREWELLS_MAX, WAITING_MAX, listen};
 
-/// The descriptors that a proxy may come to need: two for each connection, those that wait for one or for a last word, the
+/// The descriptors that a proxy may come to need: two or four for each connection, those that wait for one or for a last word, the
 /// servers' that are kept, and some of its own.
 pub(super) fn descriptors(config: &Config) -> u64 {
     let limits = &config.limits;
     let own = 64 + 16 * config.workers.get();
-    (2 * limits.connections.min(config::CONNECTIONS_MAX) + limits.pool + WAITING_MAX + FAREWELLS_MAX + own) as u64
+    // With TLS, two for the inside of a connection as well.
+    let each = if config.listeners.iter().any(|one| one.tls.is_some()) { 4 } else { 2 };
+    (each * limits.connections.min(config::CONNECTIONS_MAX) + limits.pool + WAITING_MAX + FAREWELLS_MAX + own) as u64
 }
 
 /// The capabilities that sockets still to be made take beyond an ordinary user's rights.

@@ -20,9 +20,10 @@ use super::connect::{Dialer, Failure, Kind};
 use super::fetch::{Visit, VisitEnd};
 use super::handshake::{self, Client, ClientRequest, HandshakeRefused, Room, Tongue, Understood};
 use super::inbound::http::{Refusal, Status};
-use super::inbound::socks5;
+use super::inbound::{Host, socks5};
 use super::listen;
 use super::log::{Closed, Ending};
+use super::tls::Outside;
 use super::wire::socket::WireSocket;
 use super::wire::{Wire, WireEnd};
 
@@ -119,7 +120,10 @@ impl Session {
             self.turn_away(stream, TOO_MANY).await;
             return;
         }
-        line.ending = self.converse(&page, stream, spare).await;
+        line.ending = match self.enter(stream).await {
+            Ok((stream, original, outside)) => self.converse(&page, (stream, original), outside, spare).await,
+            Err(ending) => ending,
+        };
         if !matches!(line.ending, Ending::Joined(_) | Ending::Told) {
             books.refused.fetch_add(1, Ordering::Relaxed);
         }
@@ -129,6 +133,7 @@ impl Session {
         let (limits, books) = (&self.config.limits, &self.shared.books);
         let share = limits.share(&self.listener.way, books.open());
         let client = subscriber(client.ip(), limits.client_prefix);
+        page.flow.keep_rates(books.rates.of_client(limits, client), false);
         let may_come = page.count_for(client, share);
         if !may_come {
             books.over_share.fetch_add(1, Ordering::Relaxed);
@@ -156,11 +161,31 @@ impl Session {
         self.turn_away(stream, "there is no place for another connection").await;
     }
 
-    async fn converse(&self, page: &Page, stream: TcpStream, spare: Option<OwnedFd>) -> Ending {
+    /// The connection on which the client speaks the protocol of this way in, and the address that it came to; with the
+    /// outside of it if it speaks that inside of TLS.
+    async fn enter(&self, stream: TcpStream) -> Result<(TcpStream, SocketAddr, Option<Outside>), Ending> {
+        let original = stream.local_addr().map_err(Ending::Gone)?;
+        let Some(tls) = &self.listener.tls else { return Ok((stream, original, None)) };
+        match tls.open(stream, self.config.limits.handshake).await {
+            Ok((inside, outside)) => Ok((inside, original, Some(outside))),
+            Err(error) => Err(Ending::Refused(format!("no TLS: {error}"))),
+        }
+    }
+
+    async fn converse(
+        &self,
+        page: &Page,
+        (stream, original): (TcpStream, SocketAddr),
+        outside: Option<Outside>,
+        spare: Option<OwnedFd>,
+    ) -> Ending {
         let flow = &*page.flow;
         let mut local = SessionSocket::new(stream, flow, Side::Local);
+        if let Some(outside) = outside {
+            tokio::spawn(outside.serve(page.flow.clone()));
+        }
         // Boxed, because it is large, and gone before the relaying begins.
-        match Box::pin(self.open(page, local.socket.stream(), spare)).await {
+        match Box::pin(self.open(page, local.socket.stream(), original, spare)).await {
             Ok(Begun::Opened(opened)) => self.relay(flow, &mut local, *opened).await,
             Ok(Begun::Fetches { first, client, original }) => {
                 let visit = Visit::new(&self.shared, &self.config, &self.listener, &page.flow, [client, original]);
@@ -225,31 +250,45 @@ impl Session {
     }
 
     /// Goes from the first byte of the client to the connection to its server.
-    async fn open(&self, page: &Page, stream: &TcpStream, spare: Option<OwnedFd>) -> Result<Begun, (Vec<u8>, Ending)> {
+    async fn open(
+        &self,
+        page: &Page,
+        stream: &TcpStream,
+        original: SocketAddr,
+        spare: Option<OwnedFd>,
+    ) -> Result<Begun, (Vec<u8>, Ending)> {
         let flow = &*page.flow;
         let silent = |why: String| Err((Vec::new(), Ending::Refused(why)));
         let patience = self.config.limits.handshake;
-        let (understood, client, original) = match tokio::time::timeout(patience, self.listen_to(page, stream)).await {
-            Ok(Ok(understood)) => understood,
-            Ok(Err(HandshakeRefused::Answer(answer, why))) => return Err((answer, Ending::Refused(why))),
-            Ok(Err(HandshakeRefused::Silent(why))) => return silent(why),
-            Ok(Err(HandshakeRefused::Gone(error))) => return Err((Vec::new(), Ending::Gone(error))),
-            Err(_) => {
-                let why = format!("no request within {} s", patience.as_secs_f64());
-                let answer = match self.listener.way {
-                    Way::Http => Refusal::new(Status::Timeout, why.clone()).answer(),
-                    _ => Vec::new(),
-                };
-                return Err((answer, Ending::Refused(why)));
-            }
-        };
+        let (understood, client, original) =
+            match tokio::time::timeout(patience, self.listen_to(page, stream, original)).await {
+                Ok(Ok(understood)) => understood,
+                Ok(Err(HandshakeRefused::Answer(answer, why))) => return Err((answer, Ending::Refused(why))),
+                Ok(Err(HandshakeRefused::Silent(why))) => return silent(why),
+                Ok(Err(HandshakeRefused::Gone(error))) => return Err((Vec::new(), Ending::Gone(error))),
+                Err(_) => {
+                    let why = format!("no request within {} s", patience.as_secs_f64());
+                    let answer = match self.listener.way {
+                        Way::Http => Refusal::new(Status::Timeout, why.clone()).answer(),
+                        _ => Vec::new(),
+                    };
+                    return Err((answer, Ending::Refused(why)));
+                }
+            };
         let request = match understood {
             Understood::Relay(request) => request,
             Understood::Fetches(first) => return Ok(Begun::Fetches { first, client, original }),
         };
         flow.set_destination(&request.destination.to_string());
+        if let Some(user) = self.listener.users.as_ref().and_then(|_| flow.lap().user) {
+            flow.keep_rates(self.shared.books.rates.of_user(&self.config.limits, user.as_bytes()), true);
+        }
+        if let Err(why) = self.shared.take_request(flow) {
+            let answer = request.tongue.failure(&Failure::new(Kind::TooManyRequests, why));
+            return Err((answer, Ending::Refused(why.to_owned())));
+        }
         let is_fixed = matches!(self.listener.way, Way::Forward(_));
-        let check = |address| self.shared.check(&self.config, address, is_fixed);
+        let check = |host: &Host, address| self.shared.check(&self.config, host, address, is_fixed);
         let source = self.listener.keep_client_address.then_some(client);
         let lookups = &self.shared.lookups;
         let is_diverted = self.listener.way == Way::Transparent;
@@ -259,6 +298,7 @@ impl Session {
             source,
             lookups,
             client: subscriber(client.ip(), self.config.limits.client_prefix),
+            names: (!is_fixed).then_some(&self.config.destinations),
             check: &check,
             made,
         };
@@ -293,9 +333,9 @@ impl Session {
         &self,
         page: &Page,
         stream: &TcpStream,
+        mut original: SocketAddr,
     ) -> Result<(Understood, SocketAddr, SocketAddr), HandshakeRefused> {
         let mut client = page.flow.client;
-        let mut original = stream.local_addr()?;
         let header_bytes_max = usize::try_from(self.config.limits.header.get()).unwrap_or(usize::MAX);
         let room = Room::new(&self.shared.books);
         let (listener, flow) = (&*self.listener, &*page.flow);
@@ -329,6 +369,8 @@ impl Session {
     /// Tells a client, in its own tongue, why it has no connection.
     async fn turn_away(&self, stream: TcpStream, why: &str) {
         let answer = match self.listener.way {
+            // To agree on TLS first would be a service.
+            _ if self.listener.tls.is_some() => return,
             Way::Http => Refusal::new(Status::Unavailable, why).answer(),
             // Whatever it is about to say is answered beforehand: that it need not say who it is, and that it failed.
             Way::Socks5 if self.listener.users.is_none() => {

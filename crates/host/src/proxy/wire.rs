@@ -14,7 +14,7 @@ pub(crate) mod socket;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -23,16 +23,17 @@ use std::time::Duration;
 use headend_engine::relay::{Action, Condition, Relay, RelayModel, Side, View};
 use headend_engine::units::Bytes;
 use rustix::net::RecvFlags;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::books::{Books, FlowPage};
 use super::listen;
+use super::rates::Quota;
 use super::spool::SpoolFolder;
 use held::Held;
 use leg::{LARGE_READ, WireLeg};
 use pipes::Piped;
-
 use socket::WireSocket;
+
 /// Less costs more calls, and from 128 KiB on there was little between sizes (docs/explanation/proxy-measured.md).
 const SCRATCH_BYTES: usize = 256 * 1024;
 /// Looked at when memory is short: less than what one look may cost again and again.
@@ -60,6 +61,9 @@ pub(crate) struct Wire<'a> {
     books: &'a Arc<Books>,
     closes: u32,
     moved_bytes: usize,
+    /// The rates that its client and its user have to keep, and the time at which they allow more.
+    quota: Quota,
+    pause: Option<Pin<Box<Sleep>>>,
 }
 
 /// Bytes in the scratch buffer that the relay has counted and nobody has taken yet.
@@ -107,6 +111,8 @@ impl<'a> Wire<'a> {
             books,
             closes: 0,
             moved_bytes: 0,
+            quota: flow.quota(),
+            pause: None,
         }
     }
 
@@ -186,6 +192,9 @@ impl<'a> Wire<'a> {
                     self.legs[side.other() as usize].is_starved &= !self.held[side as usize].is_empty();
                 }
             }
+            if !self.quota.is_free() {
+                self.keep_rates(cx);
+            }
             let acted = SCRATCH.with_borrow_mut(|scratch| self.step(scratch));
             if let Some(end) = self.end() {
                 return Poll::Ready(end);
@@ -208,6 +217,26 @@ impl<'a> Wire<'a> {
     fn hush_what_waits(&mut self) {
         for leg in self.legs.iter_mut().filter(|leg| leg.readable && leg.failure.is_none()) {
             leg.hush();
+        }
+    }
+
+    /// Notes which sides may not be read now, and is woken when one may be again.
+    fn keep_rates(&mut self, cx: &mut Context<'_>) {
+        let mut next: Option<Duration> = None;
+        for side in [Side::Local, Side::Remote] {
+            let wait = self.quota.wait(side);
+            let was_delayed = std::mem::replace(&mut self.legs[side as usize].is_delayed, wait.is_some());
+            if wait.is_some() && !was_delayed {
+                self.books.delayed.fetch_add(1, Ordering::Relaxed);
+            }
+            next = [next, wait].into_iter().flatten().min();
+        }
+        let Some(wait) = next else { return };
+        let at = Instant::now() + wait;
+        let pause = self.pause.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        pause.as_mut().reset(at);
+        if pause.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
         }
     }
 
@@ -259,7 +288,11 @@ impl<'a> Wire<'a> {
         let has_room = behind.room() > 0 && pipe.is_none();
         View {
             condition: if !is_open && is_drained { Condition::Failed } else { Condition::Open },
-            readable: if leg.readable && !leg.is_starved && has_room { Bytes::MAX } else { Bytes::ZERO },
+            readable: if leg.readable && !leg.is_starved && !leg.is_delayed && has_room {
+                Bytes::MAX
+            } else {
+                Bytes::ZERO
+            },
             space: if leg.writable && is_open && has_next { Bytes::new(1) } else { Bytes::ZERO },
             at_end: leg.at_end,
         }
@@ -268,7 +301,7 @@ impl<'a> Wire<'a> {
     fn read(&mut self, from: Side, len: Bytes, scratch: &mut [u8]) -> Option<Fresh> {
         let to = from.other();
         let want = scratch.len().min(usize::try_from(len.get()).unwrap_or(usize::MAX));
-        let want = want.min(self.held[to as usize].room());
+        let want = want.min(self.held[to as usize].room()).min(self.quota.piece());
         if self.legs[from as usize].flows() && self.splice(from, want) {
             return None;
         }
@@ -367,6 +400,13 @@ impl<'a> Wire<'a> {
         self.moved_bytes += read;
         self.legs[from as usize].note_read(read);
         self.books.has_read(self.flow, from, read as u64);
+        if !self.quota.is_free() {
+            self.quota.has_read(from, read as u64);
+            if self.quota.wait(from).is_some() {
+                self.legs[from as usize].is_delayed = true;
+                self.books.delayed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Offers fresh bytes if that is what the relay wants, and keeps what is not taken. True if the action is done by that.

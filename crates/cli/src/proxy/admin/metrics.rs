@@ -143,6 +143,8 @@ fn of_proxy(books: &Books, facts: &Facts, sampler: &Sampler) -> Vec<Metric> {
         counter("connections_accepted", "Connections of clients accepted", books.accepted.load(Relaxed)),
         counter("connections_joined", "Connections that reached a server", books.joined.load(Relaxed)),
         counter("connections_over_share", "Refused: their client had enough", books.over_share.load(Relaxed)),
+        counter("requests_over_rate", "Refused: their client or user made enough", books.over_rate.load(Relaxed)),
+        counter("delayed", "Waits for a client's or a user's rate", books.delayed.load(Relaxed)),
         counter("connections_over_limit", "Refused: no place was free", books.over_limit.load(Relaxed)),
         counter("connections_evicted", "Idle ones ended for others", books.evicted.load(Relaxed)),
         counter("requests", "Requests for whole URLs", books.requests.load(Relaxed)),

@@ -22,7 +22,7 @@ use super::super::config::Way;
 use super::super::connect::Dialer;
 use super::super::handshake;
 use super::super::inbound::http::{self, Fetch, Refusal, Status};
-use super::super::inbound::{Credentials, Destination};
+use super::super::inbound::{Credentials, Destination, Host};
 use super::super::listen;
 use super::super::log::Ending;
 use super::body::{Download, Upload};
@@ -205,8 +205,13 @@ impl Exchange {
     /// Admits whoever asks, and says as which user.
     async fn admit(&self, credentials: Option<Credentials>) -> Result<Option<Vec<u8>>, Refusal> {
         handshake::admit(&self.visit.listener, &self.visit.flow, credentials.as_ref()).await?;
-        let users = self.visit.listener.users.as_ref();
-        Ok(users.and(credentials).map(|credentials| credentials.user))
+        let Visit { shared, config, listener, flow, .. } = &*self.visit;
+        let user = listener.users.as_ref().and(credentials).map(|credentials| credentials.user);
+        if let Some(user) = &user {
+            flow.keep_rates(shared.books.rates.of_user(&config.limits, user), true);
+        }
+        shared.take_request(flow).map_err(|why| Refusal::new(Status::TooManyRequests, why))?;
+        Ok(user)
     }
 
     fn key(&self, destination: &Destination, user: Option<Vec<u8>>) -> Key {
@@ -254,11 +259,13 @@ impl Exchange {
 
     async fn dial(&self, key: &Key) -> Result<(TcpStream, SocketAddr), Refusal> {
         let Visit { shared, config, listener, client, .. } = &*self.visit;
-        let check = |address| shared.check(config, address, matches!(listener.way, Way::Forward(_)));
+        let is_fixed = matches!(listener.way, Way::Forward(_));
+        let check = |host: &Host, address| shared.check(config, host, address, is_fixed);
         let source = listener.keep_client_address.then_some(*client);
         let (side, lookups) = (&config.remote, &shared.lookups);
         let turns_of = subscriber(client.ip(), config.limits.client_prefix);
-        let dialer = Dialer { side, source, lookups, client: turns_of, check: &check, made: None };
+        let names = (!is_fixed).then_some(&config.destinations);
+        let dialer = Dialer { side, source, lookups, client: turns_of, names, check: &check, made: None };
         let connected = dialer.connect(&key.destination, config.limits.connect).await;
         let mut stream = connected.map_err(|failure| failure.http())?;
         let address = stream.peer_addr().map_err(|error| super::gone(&error))?;

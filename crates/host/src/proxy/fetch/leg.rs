@@ -1,5 +1,6 @@
 //! A socket as hyper reads and writes it, and what is counted of it meanwhile.
 
+use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,6 +13,7 @@ use headend_engine::relay::Side;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
+use tokio::time::{Sleep, sleep};
 
 use super::super::books::{Books, FlowPage};
 
@@ -77,12 +79,17 @@ impl Meter {
 
     fn has_read(&self, side: Side, bytes: usize) {
         self.books.has_read(&self.flow, side, bytes as u64);
+        self.flow.quota().has_read(side, bytes as u64);
         self.move_on();
         if side == Side::Local
             && let Phase::Idle(_) = self.phase()
         {
             self.set_phase(Phase::Head(Instant::now()));
         }
+    }
+
+    fn is_delayed(&self) {
+        self.books.delayed.fetch_add(1, Ordering::Relaxed);
     }
 
     fn has_written(&self, side: Side, bytes: usize) {
@@ -146,11 +153,13 @@ pub(super) struct Leg {
     /// Bytes that were read already.
     first: Bytes,
     at_end: Arc<AtomicBool>,
+    /// The time until it may be read again, while whose bytes they are is ahead of its rate.
+    pause: Option<Pin<Box<Sleep>>>,
 }
 
 impl Leg {
     pub(super) fn new(stream: Arc<TcpStream>, side: Side, meter: MeterSlot, first: Bytes) -> Leg {
-        Leg { stream, side, meter, first, at_end: Arc::default() }
+        Leg { stream, side, meter, first, at_end: Arc::default(), pause: None }
     }
 
     /// Tells whether the peer has closed its direction.
@@ -161,6 +170,20 @@ impl Leg {
     fn count(&self, count: impl FnOnce(&Meter)) {
         if let Some(meter) = &*self.meter.lock().unwrap_or_else(PoisonError::into_inner) {
             count(meter);
+        }
+    }
+
+    /// Waits until the rates allow more to be read.
+    fn poll_rate(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(cx));
+                self.pause = None;
+            }
+            let mut wait = None;
+            self.count(|meter| wait = meter.flow.quota().wait(self.side).inspect(|_| meter.is_delayed()));
+            let Some(wait) = wait else { return Poll::Ready(()) };
+            self.pause = Some(Box::pin(sleep(wait)));
         }
     }
 
@@ -186,6 +209,7 @@ impl AsyncRead for Leg {
             into.put_slice(&self.first.split_to(len));
             return Poll::Ready(Ok(()));
         }
+        ready!(self.poll_rate(cx));
         loop {
             ready!(self.stream.poll_read_ready(cx))?;
             match self.stream.try_read_buf(&mut (&mut *into).limit(usize::MAX)) {

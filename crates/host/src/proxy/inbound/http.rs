@@ -89,6 +89,8 @@ pub enum Status {
     AuthenticationRequired,
     /// 408
     Timeout,
+    /// 429 (RFC 6585 s4)
+    TooManyRequests,
     /// 431
     HeadTooLarge,
     /// 501
@@ -424,6 +426,7 @@ impl Status {
             Status::HeadTooLarge => (431, "Request Header Fields Too Large"),
             Status::NotImplemented => (501, "Not Implemented"),
             Status::BadGateway => (502, "Bad Gateway"),
+            Status::TooManyRequests => (429, "Too Many Requests"),
             Status::Unavailable => (503, "Service Unavailable"),
             Status::GatewayTimeout => (504, "Gateway Timeout"),
             Status::VersionNotSupported => (505, "HTTP Version Not Supported"),

@@ -20,6 +20,8 @@ pub(super) struct WireLeg<'a> {
     pub(super) failure: Option<io::Error>,
     /// It is not read while there is no memory, until the other side has taken something.
     pub(super) is_starved: bool,
+    /// It is not read while whose bytes they are is ahead of its rate.
+    pub(super) is_delayed: bool,
     /// Large reads in a row.
     large_reads: u8,
     /// Small ones in a row, of those that went into a pipe.
@@ -42,6 +44,7 @@ impl<'a> WireLeg<'a> {
             at_end: false,
             failure: None,
             is_starved: false,
+            is_delayed: false,
             large_reads: 0,
             small_reads: 0,
         }
@@ -84,9 +87,6 @@ impl<'a> WireLeg<'a> {
         is_new
     }
 
-    /// Reads into `bytes`, and notes when there is no more.
-    pub(super) fn receive(&mut self, bytes: &mut [u8], flags: RecvFlags) -> usize {
-        let want = bytes.len();
     /// Is woken no more for what it cannot read anyway, until it is to be read again.
     pub(super) fn hush(&mut self) {
         if let Err(error) = self.socket.ignore_arrivals() {
@@ -94,6 +94,9 @@ impl<'a> WireLeg<'a> {
         }
     }
 
+    /// Reads into `bytes`, and notes when there is no more.
+    pub(super) fn receive(&mut self, bytes: &mut [u8], flags: RecvFlags) -> usize {
+        let want = bytes.len();
         let mut read = None;
         // Told that it would block, the runtime waits for the kernel's next event: that is so as well after less was read
         // than wanted, and spares a call that returns nothing; but no read goes on across an urgent byte. A close or a reset that is known already stays known.
