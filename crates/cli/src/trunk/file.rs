@@ -91,6 +91,8 @@ struct File {
     #[serde(default)]
     addresses: Vec<Address>,
     mtu: Option<u32>,
+    #[serde(default)]
+    clamp_mss: bool,
     fallback: Option<FallbackName>,
     dead_after: Option<Span>,
     link: Option<RateText>,
@@ -282,6 +284,7 @@ impl File {
                 name: device,
                 addresses: self.addresses.into_iter().map(|address| address.0).collect(),
                 mtu: self.mtu,
+                clamps_mss: self.clamp_mss,
             },
             gentle: Duration::from_secs(0),
             fallback: match (self.fallback, carriage) {

@@ -59,10 +59,14 @@ impl Config {
             return Ok(());
         }
         if self.carriage == Carriage::Native {
-            let field = if device.mtu.is_some() { "mtu" } else { "addresses" };
-            let has_device = device.mtu.is_some() || !device.addresses.is_empty();
+            let said = [
+                ("mtu", device.mtu.is_some()),
+                ("addresses", !device.addresses.is_empty()),
+                ("clamp_mss", device.clamps_mss),
+            ];
             let why = "only sealed carriage has a device: say `carriage = \"sealed\"`, or leave this out";
-            return if has_device { wrong(field, why.to_owned()) } else { Ok(()) };
+            let wanted = said.into_iter().find(|(_, is_said)| *is_said);
+            return wanted.map_or(Ok(()), |(field, _)| wrong(field, why.to_owned()));
         }
         if self.fallback == Fallback::Direct {
             let why =

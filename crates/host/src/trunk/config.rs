@@ -98,6 +98,8 @@ pub struct DeviceConfig {
     pub addresses: Vec<IpNet>,
     /// The longest packet of users. Without it, what an Ethernet takes with all headers of the trunk before it.
     pub mtu: Option<u32>,
+    /// True if users' TCPs are made to announce no larger segments than pass.
+    pub clamps_mss: bool,
 }
 
 /// The treatment of users' packets while there is no circuit to their site, and when the daemon is gone.

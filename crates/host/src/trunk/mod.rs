@@ -16,6 +16,7 @@
 //! | `carrier` | the carriage, one of the two that follow |
 //! | `native` `rules` | the kernel's queues of packets; the rules that lead them there |
 //! | `sealed` `routes` | the device; the routes that lead there |
+//! | `mss` | the segments that users' TCPs announce, cut to what passes |
 //! | `probe` | neither: datagrams that measure the path |
 //! | `bundle` `store` `runs` `layout` | several segments as one packet: cut when they leave, held until then, joined when they have come |
 //! | `daemon` `status` | the loop; what it is at |
@@ -29,6 +30,7 @@ mod config;
 mod daemon;
 mod handshake;
 mod layout;
+mod mss;
 mod native;
 mod peer;
 mod probe;

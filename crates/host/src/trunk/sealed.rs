@@ -10,6 +10,7 @@ use headend_engine::time::Time;
 use super::bundle::Bundle;
 use super::classify::{self, Numbers};
 use super::config::Config;
+use super::mss;
 use super::peer::{Hold, Peer};
 use super::routes::Routes;
 use super::runs::{Place, Runs};
@@ -18,7 +19,7 @@ use super::wire::{DATA_HEADER, SEALED_HEADER, TAG};
 use crate::device::Device;
 use crate::error::{During, Error};
 use crate::netlink::Netlink;
-use crate::offload::HEADER_BYTES as OFFLOAD_HEADER;
+use crate::offload::{HEADER_BYTES as OFFLOAD_HEADER, Offload};
 use crate::tun::{DeviceSetup, Tun};
 use headend_datagram::Outbox;
 
@@ -53,6 +54,8 @@ pub(super) struct Sealed {
     store: Store,
     runs: Runs,
     pub(super) strays: Strays,
+    /// The longest packet for which users' TCPs are made to cut their data; none if they are left alone.
+    clamp_to: Option<u32>,
 }
 
 /// Bytes that a user's packet gets more in a datagram.
@@ -92,7 +95,15 @@ impl Sealed {
             tun.device().add_address(&mut netlink, address.addr(), address.prefix_len())?;
         }
         let runs = Runs::new(tun.takes_udp());
-        Ok(Sealed { tun, routes: routes(config), netlink, store: Store::default(), runs, strays: Strays::default() })
+        Ok(Sealed {
+            tun,
+            routes: routes(config),
+            netlink,
+            store: Store::default(),
+            runs,
+            strays: Strays::default(),
+            clamp_to: config.device.clamps_mss.then(|| mtu(config)),
+        })
     }
 
     /// Sets the routes: from now on packets come. Returns lines for the operator.
@@ -108,7 +119,10 @@ impl Sealed {
     /// Puts the packets that are for peers into their classes. What has no room is dropped.
     pub(super) fn take_in(&mut self, peers: &mut [Peer], config: &Config, numbers: &Numbers) -> Result<(), Error> {
         for _ in 0..READS_A_LOOK {
-            let Some((header, bytes)) = self.read()? else { break };
+            let Some((header, mut bytes)) = self.read()? else { break };
+            if let Some(mtu) = self.clamp_to {
+                mss::clamp(&mut bytes, mtu, Offload::read(&header).open.is_some());
+            }
             let Some((facts, dscp)) = classify::read(&bytes) else { continue };
             let is_for = |peer: &&mut Peer| peer.config.networks.iter().any(|net| net.contains(&facts.destination()));
             let Some(peer) = peers.iter_mut().find(is_for) else {
@@ -145,6 +159,9 @@ impl Sealed {
         if !is_theirs {
             self.strays.foreign += 1;
             return;
+        }
+        if let Some(mtu) = self.clamp_to {
+            mss::clamp(packet, mtu, is_open);
         }
         // RFC 6040 s4.2: a mark of the way is passed on, and a packet whose ends know none is dropped.
         if ecn == CE && !store::mark(packet) {

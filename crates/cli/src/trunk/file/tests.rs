@@ -73,6 +73,7 @@ fn a_mistake_is_told_with_where_it_is_and_what_would_be_right() {
         (text.replace("\"east\"", "\"east\\u001b[31m\""), "name: found \"east\\u{1b}[31m\", expected up to 20"),
         (format!("{text}losses = \"delayed\"\n"), "only sealed carriage knows which packets were lost"),
         (format!("mtu = 1400\n{text}"), "mtu: only sealed carriage has a device"),
+        (format!("clamp_mss = true\n{text}"), "clamp_mss: only sealed carriage has a device"),
         (format!("fallback = \"direct\"\n{text}").replace("native", "sealed"), ":1: fallback: \"direct\" would send"),
         (format!("mtu = 100\n{text}").replace("native", "sealed"), "mtu: found 100 bytes, expected 576 to 9600"),
         (
