@@ -7,12 +7,10 @@ word on its output when it has come so far, and `role`, `until` and `ended` are 
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import json
 import os
 import selectors
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -110,34 +108,6 @@ def round_trips(address: Address, count: int) -> list[int]:
         return times
 
 
-def calls(first: Address, count: int, at_once: int = 64) -> dict[str, float]:
-    """Connects to so many addresses from the first one on, 64 at a time, for one byte there and back each."""
-    base = int(ipaddress.IPv4Address(first[0]))
-    waiting = selectors.DefaultSelector()
-    begun = done = 0
-    begin = time.monotonic()
-    while done < count:
-        while begun < count and begun - done < at_once:
-            begun += 1
-            caller = socket.socket()
-            caller.setblocking(False)
-            # Closing resets: no port is kept for minutes.
-            caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            caller.connect_ex((str(ipaddress.IPv4Address(base + begun)), first[1]))
-            waiting.register(caller, selectors.EVENT_WRITE)
-        for key, event in waiting.select():
-            caller = cast(socket.socket, key.fileobj)
-            if event & selectors.EVENT_WRITE:
-                caller.send(b"x")
-                waiting.modify(caller, selectors.EVENT_READ)
-            else:
-                assert caller.recv(1) == b"x"
-                waiting.unregister(caller)
-                caller.close()
-                done += 1
-    return {"calls": done, "seconds": time.monotonic() - begin}
-
-
 def hold(address: Address, count: int, speaks: bool) -> None:
     """Opens connections and keeps them until its input ends. With `speaks` a byte goes there and back on each first."""
     connections = []
@@ -210,12 +180,10 @@ def play(words: Sequence[str]) -> None:
         os._exit(0)
     elif name == "round-trips":
         print(json.dumps(round_trips(address, int(rest[0]))))
-    elif name == "calls":
-        print(json.dumps(calls(address, int(rest[0]))))
     elif name == "hold":
         hold(address, int(rest[0]), bool(int(rest[1])))
     else:
-        sys.exit(f"{name}: expected pour, echo, fetch, round-trips, calls or hold")
+        sys.exit(f"{name}: expected pour, echo, fetch, round-trips or hold")
 
 
 if __name__ == "__main__":

@@ -191,7 +191,7 @@ def await_page(client: str, via: str | None) -> None:
 
 def with_chromium(client: str, via: str | None, told: Iterator[str]) -> float:
     """The time of a page in Chromium, to its load event [s]."""
-    with tempfile.TemporaryDirectory(prefix="headend-page-") as profile:
+    with tempfile.TemporaryDirectory(prefix="headend-page-", ignore_cleanup_errors=True) as profile:
         words = ["ip", "netns", "exec", client, "chromium", "--headless=new", "--no-sandbox", "--disable-gpu"]
         words += ["--disable-background-networking", "--no-first-run", f"--user-data-dir={profile}"]
         words += [f"--proxy-server=http://{PROXY}:{PORTS[via]}" if via else "--no-proxy-server"]
@@ -298,9 +298,11 @@ def table(
             missed.append(f"{loss:g}% lost")
         lines.append(f"| {loss:g}% lost | {' | '.join(cells)} | {gain:.2f} | {verdict} |")
     load = os.getloadavg()[0]
+    control = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
     lines += [
         "",
-        f"Medians of {arguments.runs} pages (least to most), in turns. {os.cpu_count()} cores, load {load:.2f} after.",
+        f"Medians of {arguments.runs} pages (least to most), in turns. The machine's congestion control is {control}; "
+        f"{os.cpu_count()} cores, load {load:.2f} after.",
     ]
     if load > (os.cpu_count() or 1):
         lines[-1] += " Other programs had just run."
