@@ -73,12 +73,14 @@ def stamps(path: Path) -> dict[int, int]:
 def errors_ns(sent: dict[int, int], received: dict[int, int], mbit: int, delay_ns: int) -> list[int]:
     """By how much each packet came later than the link asks for, in ascending order."""
     errors = []
+    # From the first packet on: a float has no room for the nanoseconds since 1970.
+    start = min(sent.values(), default=0)
     service_ns = PACKET_BYTES * 8_000 / mbit
     free = 0.0
     for number in sorted(sent):
-        free = max(free, sent[number]) + service_ns
+        free = max(free, sent[number] - start) + service_ns
         if number in received:
-            errors.append(received[number] - round(free) - delay_ns)
+            errors.append(received[number] - start - round(free) - delay_ns)
     return sorted(errors)
 
 

@@ -176,7 +176,7 @@ impl Outside for Replay {
         }
         let (_, _, bytes) = self.sent.pop_front().expect("just seen");
         buffer[..bytes.len()].copy_from_slice(&bytes);
-        Ok(Some(Received { len: bytes.len(), waited: None, open: None }))
+        Ok(Some(Received { len: bytes.len(), came: None, open: None }))
     }
 
     fn write(&mut self, port: Port, packet: &[u8], _open: Option<OpenChecksum>) -> Result<Refused, Error> {

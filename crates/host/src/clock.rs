@@ -22,6 +22,11 @@ impl Monotonic {
     pub fn now(&self) -> Time {
         Time::from_nanos(monotonic_ns() - self.start_ns)
     }
+
+    /// The time at which CLOCK_MONOTONIC showed so many nanoseconds; what was before the start is the start.
+    pub(crate) fn at(&self, monotonic_ns: u64) -> Time {
+        Time::from_nanos(monotonic_ns.saturating_sub(self.start_ns))
+    }
 }
 
 fn monotonic_ns() -> u64 {

@@ -5,6 +5,7 @@
 //! nothing in it.
 #![cfg(target_os = "linux")]
 
+mod arrivals;
 pub mod backfill;
 #[cfg(feature = "bpf")]
 mod bpf;

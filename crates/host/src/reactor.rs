@@ -3,19 +3,21 @@
 //! A packet read from a device becomes a packet of the engine, and its bytes stay in a buffer that its `id` names. The
 //! engine's deadlines become wake-ups. Between two wake-ups the engine's time does not stand still: each deadline is
 //! settled at its own time, in order, however late the machine was, so a late wake-up delays what it delivers and
-//! distorts nothing else. A packet from outside arrives when it is read; how long it had waited for that is counted as
-//! lateness of its delivery.
+//! distorts nothing else. A packet from outside arrives when it came to its device, if the kernel has noted that; else when
+//! it is read, and how long it may have waited for that is counted as lateness of its delivery.
 //!
 //! A world in virtual time and this reactor under a clock of its own making do the same, packet by packet.
 
 mod address;
 mod buffers;
 mod corrupt;
+mod inbox;
 mod linux;
 mod report;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::mpsc::Receiver;
 
@@ -29,18 +31,23 @@ use crate::offload::OpenChecksum;
 pub use address::{Addresses, Attachment, Destination};
 use buffers::Buffers;
 use corrupt::Corrupter;
+use inbox::{Inbox, Waiting};
 pub use linux::{Devices, Gate, Stop};
 pub use report::{Lateness, Limits, PortCounts, Report, Strain};
 
 /// Packets read from a device before the others have their turn.
 const BATCH: usize = 64;
+/// The same where it is known when packets came: until all are read that came, time stands still in the node.
+const BATCH_NOTED: usize = 1_024;
 
-/// The reactor wakes after so long at the latest, though nothing be due, while packets pass: a pause of the machine shows
-/// in a wake-up that comes too late, and is charged to the packets that waited unread meanwhile. A pause that falls
-/// between two looks is not seen: this is the floor of what the reactor knows of itself.
+/// Where it is not known when packets came, the reactor wakes after so long at the latest, though nothing be due, while packets
+/// pass: a pause of the machine shows in a wake-up that comes too late, and is charged to the packets that waited unread
+/// meanwhile. A pause that falls between two looks is not seen: this is the floor of what the reactor then knows of itself.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// The same while none pass, which costs a thousandth of a core.
+/// The same while none pass, and where it is known when they came, which costs a thousandth of a core.
 const LOOK_EVERY_IDLE: Duration = Duration::from_millis(20);
+/// Packets whose coming is noted may wait to be read for so long, on a path of four times this delay at least.
+const UNREAD_MAX: Duration = Duration::from_micros(250);
 /// It is idle so long after the last packet.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 /// A wait that took no longer than this did not sleep: it found packets that were there before.
@@ -61,6 +68,11 @@ pub trait Outside {
     /// Gives a packet, and its checksum if that is open, to the device at `port`, which may keep it until `flush`. Says what the device
     /// would not take, of this packet and any before.
     fn write(&mut self, port: Port, packet: &[u8], open: Option<OpenChecksum>) -> Result<Refused, Error>;
+
+    /// The last packets written to the device at `port` that it keeps until `flush`.
+    fn kept(&self, _port: Port) -> usize {
+        0
+    }
 
     /// Sends what the device at `port` has kept; says what it would not take.
     fn flush(&mut self, _port: Port) -> Result<Refused, Error> {
@@ -86,8 +98,8 @@ pub trait Outside {
 pub struct Received {
     /// Its length, frame included.
     pub len: usize,
-    /// The time for which it had been waiting to be read, from a device that says so.
-    pub waited: Option<Duration>,
+    /// The time at which it came to the device, if that is known.
+    pub came: Option<Time>,
     /// Its checksum, if its sender has left it open.
     pub open: Option<OpenChecksum>,
 }
@@ -127,6 +139,15 @@ struct Empty {
     inferred: Time,
 }
 
+/// A packet on its way out of a device.
+#[derive(Clone, Copy, Debug)]
+struct Leaving {
+    len: usize,
+    /// The time at which it had to leave, and by how much that may have been too late.
+    due: Time,
+    unread: Duration,
+}
+
 /// A change of the node, carried out between two packets at the engine's time then.
 pub type Order<N> = Box<dyn FnOnce(&mut N, Time) + Send>;
 
@@ -148,8 +169,18 @@ pub struct Reactor<N> {
     wake: Option<Time>,
     /// The last look at each port that found no packet.
     empty: Vec<Empty>,
+    /// Packets that were read and have not entered the node.
+    inbox: Inbox,
+    /// True if it is known of packets when they came.
+    are_noted: bool,
+    /// By port, packets that the node has sent and that their device may still keep.
+    leaving: Vec<VecDeque<Leaving>>,
     /// The time at which a packet was last read.
     last_read: Option<Time>,
+    /// The times at which the last two came, as far as it is known.
+    last_came: [Time; 2],
+    /// True if the path takes so long that packets may wait to be read.
+    may_wait: bool,
     books: report::ReactorBooks,
 }
 
@@ -161,7 +192,12 @@ impl<N: Node> Reactor<N> {
             buffers: Buffers::new(limits.packet_bytes_max, limits.buffers_max),
             books: report::ReactorBooks::new(attachments.len(), limits),
             empty: vec![Empty::default(); attachments.len()],
+            inbox: Inbox::new(attachments.len()),
+            are_noted: false,
+            leaving: vec![VecDeque::new(); attachments.len()],
             last_read: None,
+            last_came: [Time::ZERO; 2],
+            may_wait: limits.delay >= UNREAD_MAX * 4,
             attachments,
             tap: None,
             corrupter: Corrupter::default(),
@@ -229,7 +265,9 @@ impl<N: Node> Reactor<N> {
         loop {
             let until = earlier(self.wake, Some(next_report.min(next_look)));
             let before = outside.now();
-            let watches = self.has_room();
+            let packets_wait = self.lets_packets_wait(before);
+            let until = if packets_wait { earlier(until, Some(before + UNREAD_MAX)) } else { until };
+            let watches = !packets_wait && self.has_room();
             let woken = outside.wait(until, watches)?;
             let now = outside.now();
             // What was due before it all began is not late yet.
@@ -240,16 +278,22 @@ impl<N: Node> Reactor<N> {
             if watches && woken == Woken::Up && now.since(before) > LOOK_COST_MAX {
                 self.was_asleep(before, now, late.unwrap_or_default());
             }
-            let idle = self.last_read.is_none_or(|last| now.since(last) > IDLE_AFTER);
-            next_look = now + if idle { LOOK_EVERY_IDLE } else { LOOK_EVERY };
-            // What is due before now leaves first; at this very instant, arrivals come before anything else.
-            self.advance_before(now, outside)?;
-            self.flush(outside)?;
+            let is_idle = self.last_read.is_none_or(|last| now.since(last) > IDLE_AFTER);
+            next_look = now + if is_idle || self.are_noted { LOOK_EVERY_IDLE } else { LOOK_EVERY };
+            if !self.are_noted {
+                // What is due before now leaves first; at this very instant, arrivals come before anything else.
+                self.advance_before(now, outside)?;
+                self.flush(outside)?;
+            }
             if woken != Woken::Stop {
-                self.read_all(outside)?;
+                self.read_all(now, outside)?;
             }
             let now = outside.now();
-            self.advance_before(now + Duration::from_nanos(1), outside)?;
+            let until = if self.has_room() { self.inbox.complete_until(now) } else { now };
+            while let Some((port, waiting)) = self.inbox.take(until) {
+                self.enter(port, waiting, outside)?;
+            }
+            self.advance_before(until + Duration::from_nanos(1), outside)?;
             self.carry_out_orders(now, outside)?;
             self.flush(outside)?;
             if woken == Woken::Stop || now >= next_report {
@@ -266,6 +310,17 @@ impl<N: Node> Reactor<N> {
                 next_report = next_report.max(now) + interval;
             }
         }
+    }
+
+    /// True if packets come so often that it is not worth a wake-up to read each, and nothing changes for their waiting: the kernel
+    /// notes when they come, and they are not to leave for longer.
+    fn lets_packets_wait(&self, now: Time) -> bool {
+        let [before, last] = self.last_came;
+        self.may_wait
+            && self.are_noted
+            && last.since(before) < UNREAD_MAX
+            && now.since(last) < UNREAD_MAX
+            && !self.inbox.is_behind()
     }
 
     /// Changes the node as somebody wants it to be.
@@ -287,82 +342,89 @@ impl<N: Node> Reactor<N> {
         }
     }
 
-    /// Takes a batch of packets from each device.
-    fn read_all(&mut self, outside: &mut impl Outside) -> Result<(), Error> {
+    /// Takes a batch of packets from each device. Nobody has looked for packets since `looked`.
+    fn read_all(&mut self, looked: Time, outside: &mut impl Outside) -> Result<(), Error> {
         for index in 0..self.attachments.len() {
             if self.attachments[index].is_none() {
                 continue;
             }
-            for _ in 0..BATCH {
-                if !self.read(Port(index as u16), outside)? {
+            let port = Port(index as u16);
+            let mut has_more = true;
+            for _ in 0..if self.are_noted { BATCH_NOTED } else { BATCH } {
+                has_more = self.read(port, looked, outside)?;
+                if !has_more {
                     break;
                 }
             }
+            self.inbox.has_more(port, has_more && self.are_noted);
         }
         Ok(())
     }
 
     /// Takes a packet from a device; false if there was none.
-    fn read(&mut self, port: Port, outside: &mut impl Outside) -> Result<bool, Error> {
+    fn read(&mut self, port: Port, looked: Time, outside: &mut impl Outside) -> Result<bool, Error> {
         if !self.has_room() {
             self.books.full();
             return Ok(false);
         }
         let (id, buffer) = self.buffers.take();
         let received = outside.read(port, buffer)?;
-        let arrived = outside.now();
+        let now = outside.now();
         let empty = &mut self.empty[usize::from(port.0)];
-        let Some(Received { len, waited, open }) = received else {
-            *empty = Empty { seen: arrived, inferred: arrived };
+        let Some(Received { len, came, open }) = received else {
+            *empty = Empty { seen: looked, inferred: now };
             self.buffers.put_back(id);
             return Ok(false);
         };
-        let unread = match waited {
+        self.are_noted = came.is_some();
+        let (came, unread) = match came {
             // The clock that the device goes by may have been set.
-            Some(waited) => waited.min(arrived.since(empty.seen)),
+            Some(came) => (came.clamp(empty.seen, now), Duration::ZERO),
             // It is taken to have come as early as it can have.
-            None => arrived.since(empty.inferred),
+            None => (now, now.since(empty.inferred)),
         };
-        self.last_read = Some(arrived);
+        self.last_read = Some(now);
+        self.last_came = [self.last_came[1], came];
         let header = outside.header_bytes();
-        if self.buffers.is_cut_off(len) {
-            self.books.oversize();
-            self.buffers.put_back(id);
-            return Ok(true);
-        }
-        if len <= header {
-            // Shorter than any frame: nothing to carry.
-            self.books.stray(port);
-            self.buffers.put_back(id);
-            return Ok(true);
-        }
-        let bytes = &self.buffers.bytes(id)[header..len];
-        if let Some(tap) = &mut self.tap {
-            show(tap.as_mut(), &mut self.shown, (arrived, port, true), bytes, open);
-        }
         let attachment = self.attachments[usize::from(port.0)].as_ref().expect("only devices are read");
-        let Some(to) = attachment.destination(bytes) else {
-            self.books.stray(port);
+        let (is_cut_off, bytes) = (self.buffers.is_cut_off(len), self.buffers.bytes(id));
+        // What is shorter than any frame has nothing to carry.
+        let to = if len > header && !is_cut_off { attachment.destination(&bytes[header..len]) } else { None };
+        let Some(to) = to else {
+            match is_cut_off {
+                true => self.books.oversize(),
+                false => self.books.stray(port),
+            }
             self.buffers.put_back(id);
             return Ok(true);
         };
-        let counted = bytes.len();
-        self.books.entered(port, counted);
         let end = |node| Endpoint { node, port: 0 };
         let packet = Packet {
             id,
             src: end(attachment.node),
             dst: end(to),
-            len: counted as u32,
+            len: (len - header) as u32,
             class: Class::default(),
             body: Body::Opaque,
         };
-        self.buffers.fill(id, len, unread, open);
-        self.advance_before(arrived, outside)?;
-        self.now = self.now.max(arrived);
-        self.node.receive(self.now, port, &packet);
-        self.settle(outside)?;
+        self.buffers.fill(id, len, open);
+        self.inbox.put(port, Waiting { came, unread, packet });
         Ok(true)
+    }
+
+    /// Gives the node a packet, at the time at which it came or, if that is past, now.
+    fn enter(&mut self, port: Port, waiting: Waiting, outside: &mut impl Outside) -> Result<(), Error> {
+        let Waiting { came, unread, packet } = waiting;
+        self.advance_before(came, outside)?;
+        self.now = self.now.max(came);
+        self.buffers.waited(packet.number(), unread + self.now.since(came));
+        self.books.entered(port, packet.len as usize);
+        if let Some(tap) = &mut self.tap {
+            let (bytes, _, open) = self.buffers.packet(packet.number());
+            show(tap.as_mut(), &mut self.shown, (came, port, true), &bytes[outside.header_bytes()..], open);
+        }
+        self.node.receive(self.now, port, &packet);
+        self.settle(outside)
     }
 
     /// Polls the node at each of its deadlines before `end`.
@@ -404,9 +466,10 @@ impl<N: Node> Reactor<N> {
         if let Some(tap) = &mut self.tap {
             show(tap.as_mut(), &mut self.shown, (now, port, false), bytes, open);
         }
-        self.books.left(port, bytes.len(), unread + now.since(self.now));
+        let leaving = Leaving { len: bytes.len(), due: self.now, unread };
         self.books.refused(port, refused);
         self.buffers.done(packet);
+        self.leave(port, Some(leaving), now, outside);
         Ok(())
     }
 
@@ -414,12 +477,27 @@ impl<N: Node> Reactor<N> {
     fn flush(&mut self, outside: &mut impl Outside) -> Result<(), Error> {
         for index in 0..self.attachments.len() {
             if self.attachments[index].is_some() {
-                let port = Port(index as u16);
+                let (port, now) = (Port(index as u16), outside.now());
                 let refused = outside.flush(port)?;
                 self.books.refused(port, refused);
+                self.leave(port, None, now, outside);
             }
         }
         Ok(())
+    }
+
+    /// Counts packets that left `port` at `now`: all before, and `last`, that the device has not kept.
+    fn leave(&mut self, port: Port, last: Option<Leaving>, now: Time, outside: &impl Outside) {
+        let Some(leaving) = self.leaving.get_mut(usize::from(port.0)) else {
+            // There is no such device: it is gone at once.
+            last.into_iter().for_each(|last| self.books.left(port, last.len, last.unread + now.since(last.due)));
+            return;
+        };
+        leaving.extend(last);
+        let gone = leaving.len() - outside.kept(port).min(leaving.len());
+        for Leaving { len, due, unread } in leaving.drain(..gone) {
+            self.books.left(port, len, unread + now.since(due));
+        }
     }
 
     /// True if there is a buffer for another packet; asks for those of discarded packets before it says no.

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use crate::arrivals::Arrivals;
 use crate::device::{Change, Device, DeviceCounters};
 use crate::error::{During, Error};
 use crate::netlink::Netlink;
@@ -65,6 +66,9 @@ pub struct Tun {
     /// Packets that leave together.
     joined: Joined,
     takes_udp: bool,
+    /// The times at which packets came, if the kernel notes them, and that of the last one taken.
+    arrivals: Option<Arrivals>,
+    came_ns: Option<u64>,
 }
 
 impl Tun {
@@ -91,6 +95,25 @@ impl Tun {
         self.takes_udp
     }
 
+    /// Has the kernel note from now on when packets come.
+    ///
+    /// # Errors
+    /// Where this process may not load programs into the kernel.
+    pub fn note_arrivals(&mut self) -> io::Result<()> {
+        self.arrivals = Some(Arrivals::watch(self.file.as_fd())?);
+        Ok(())
+    }
+
+    /// The time at which the packet came that was received last, in nanoseconds of CLOCK_MONOTONIC, if it was noted.
+    pub fn came_ns(&self) -> Option<u64> {
+        self.came_ns
+    }
+
+    /// Packets that wait for [`flush`](Tun::flush).
+    pub fn kept(&self) -> usize {
+        self.joined.count()
+    }
+
     /// Takes a packet that has come, or the next of a large segment; its length, and its checksum if it is open.
     ///
     /// # Errors
@@ -102,7 +125,15 @@ impl Tun {
             }
             let mut header = [0; offload::HEADER_BYTES];
             let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(buffer), IoSliceMut::new(&mut self.spill)];
-            let len = rustix::io::readv(&self.file, &mut parts)?.saturating_sub(offload::HEADER_BYTES);
+            let come = self.arrivals.as_ref().map(Arrivals::come);
+            let read = rustix::io::readv(&self.file, &mut parts);
+            if let Some((arrivals, come)) = self.arrivals.as_mut().zip(come) {
+                match read {
+                    Ok(_) => self.came_ns = arrivals.take(),
+                    Err(_) => arrivals.was_empty(come),
+                }
+            }
+            let len = read?.saturating_sub(offload::HEADER_BYTES);
             let offload = Offload::read(&header);
             let (here, spilled) = (len.min(buffer.len()), len.saturating_sub(buffer.len()));
             if !offload.is_large() {
@@ -194,7 +225,7 @@ fn create(setup: &DeviceSetup) -> Result<Tun, Error> {
     }
     let device = Device::find(&mut netlink, &name)?;
     let (segment, joined, spill) = (Segment::default(), Joined::new(takes_udp), vec![0; offload::PACKET_BYTES_MAX]);
-    Ok(Tun { file, device, netlink, segment, spill, joined, takes_udp })
+    Ok(Tun { file, device, netlink, segment, spill, joined, takes_udp, arrivals: None, came_ns: None })
 }
 
 /// Makes the interface and returns its whole name.

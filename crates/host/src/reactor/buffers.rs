@@ -18,7 +18,7 @@ pub(super) struct Buffers {
 struct Buffer {
     bytes: Box<[u8]>,
     len: usize,
-    /// The time for which the packet had waited before it was read.
+    /// How much later than it came the packet entered the node.
     unread: Duration,
     /// Its checksum, if its sender has left it open.
     open: Option<OpenChecksum>,
@@ -77,10 +77,15 @@ impl Buffers {
         &self.buffers[id as usize].bytes
     }
 
-    /// Notes how long the packet in the buffer is, how long it had waited before it was read, and its checksum if it is open.
-    pub(super) fn fill(&mut self, id: u64, len: usize, unread: Duration, open: Option<OpenChecksum>) {
+    /// Notes how long the packet in the buffer is, and its checksum if it is open.
+    pub(super) fn fill(&mut self, id: u64, len: usize, open: Option<OpenChecksum>) {
         let buffer = &mut self.buffers[id as usize];
-        (buffer.len, buffer.unread, buffer.open) = (len, unread, open);
+        (buffer.len, buffer.unread, buffer.open) = (len, Duration::ZERO, open);
+    }
+
+    /// Notes how much later than it came the packet in the buffer entered the node.
+    pub(super) fn waited(&mut self, id: u64, unread: Duration) {
+        self.buffers[id as usize].unread = unread;
     }
 
     /// The packet in the buffer, and what was noted of it.

@@ -21,13 +21,13 @@ use crate::tun::{Tun, Unsent};
 /// processor time.
 const EARLY_NS_MAX: u64 = 60_000;
 
-/// The share of a core that may be spent on being exact, as a power of two: a half. Beyond it deadlines and packets are waited for
+/// The share of a core that may be spent on being exact, as a power of two: a quarter. Beyond it deadlines and packets are waited for
 /// in naps, each of which ends with several of them. A thread that never sleeps would be stopped for 50 ms in every second: so much of
 /// each core Linux keeps for ordinary programs (its fair server, and sched_rt_runtime_us).
-const AWAKE_SHIFT: u32 = 1;
+const AWAKE_SHIFT: u32 = 2;
 /// A nap, in which nobody looks for packets: so long, and a part of the time owed on top, as a power of two.
 const NAP: Duration = Duration::from_micros(50);
-const OWED_SHIFT: u32 = 3;
+const OWED_SHIFT: u32 = 2;
 /// The time awake that is saved up, or owed, at most.
 const CREDIT_NS_MAX: i64 = 500_000;
 
@@ -76,17 +76,35 @@ impl Gate {
         }
     }
 
+    /// Has the kernel note when packets come, if it can.
+    fn note_arrivals(&mut self) {
+        if let Gate::Tun(tun) = self {
+            // Where it cannot, as in a user namespace, a packet is taken to have come as early as it can have.
+            let _ = tun.note_arrivals();
+        }
+    }
+
+    /// Packets written that wait for a flush.
+    fn kept(&self) -> usize {
+        match self {
+            Gate::Tun(tun) => tun.kept(),
+            Gate::Interface(_) => 0,
+        }
+    }
+
     /// Takes a packet that has come.
-    fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, Errno> {
+    fn receive(&mut self, buffer: &mut [u8], clock: Monotonic) -> Result<Received, Errno> {
         match self {
             Gate::Tun(tun) => {
                 let (len, open) = tun.receive(buffer)?;
-                Ok(Received { len, waited: None, open })
+                Ok(Received { len, came: tun.came_ns().map(|ns| clock.at(ns)), open })
             }
             Gate::Interface(interface) => {
                 let received = interface.receive(buffer);
                 let (len, waited) = received.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-                Ok(Received { len, waited, open: None })
+                let came =
+                    waited.map(|waited| Time::from_nanos(clock.now().as_nanos().saturating_sub(waited.as_nanos())));
+                Ok(Received { len, came, open: None })
             }
         }
     }
@@ -185,7 +203,10 @@ impl Devices {
     /// # Panics
     /// If some are of one kind and some of another: a packet without a frame cannot leave in one.
     pub fn new<G: Into<Gate>>(gates: Vec<Option<G>>, stop: Stop) -> Devices {
-        let gates: Vec<Option<Gate>> = gates.into_iter().map(|gate| gate.map(Into::into)).collect();
+        let mut gates: Vec<Option<Gate>> = gates.into_iter().map(|gate| gate.map(Into::into)).collect();
+        for gate in gates.iter_mut().flatten() {
+            gate.note_arrivals();
+        }
         let header_bytes = gates.iter().flatten().map(Gate::header_bytes).next().unwrap_or(0);
         assert!(gates.iter().flatten().all(|gate| gate.header_bytes() == header_bytes), "all gates are of one kind");
         let wait = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -231,6 +252,11 @@ impl Devices {
                 error => Err(Error::new("wait for packets", error)),
             },
         }
+    }
+
+    /// Notes that nobody knows which devices have packets: whoever reads them finds out.
+    fn may_have_packets(&mut self) {
+        self.waits[1..].iter_mut().for_each(|wait| wait.revents = if wait.fd < 0 { 0 } else { libc::POLLIN });
     }
 
     /// Counts the time until `now`, of which none was slept away.
@@ -296,17 +322,17 @@ impl Outside for Devices {
 
     fn wait(&mut self, until: Option<Time>, packets: bool) -> Result<Woken, Error> {
         self.was_awake(self.clock.now());
-        let is_nap = self.credit_ns < 0;
-        if is_nap {
+        if self.credit_ns < 0 {
             let owed = Duration::from_nanos(self.credit_ns.unsigned_abs() >> OWED_SHIFT);
             if self.look(1, Some(NAP + owed))? > 0 {
                 return Ok(Woken::Stop);
             }
             self.was_asleep(self.clock.now());
+            // Whoever napped has taken his time: what is there now is enough.
+            self.may_have_packets();
+            return Ok(Woken::Blind);
         }
         let used = if packets { self.waits.len() } else { 1 };
-        // Whoever napped has taken his time: what is there now is enough.
-        let until = if is_nap { Some(self.counted) } else { until };
         loop {
             let now = self.clock.now();
             self.was_awake(now);
@@ -331,9 +357,12 @@ impl Outside for Devices {
                 break;
             }
         }
-        Ok(match (self.waits[0].revents, is_nap) {
-            (0, false) => Woken::Up,
-            (0, true) => Woken::Blind,
+        if !packets {
+            self.may_have_packets();
+        }
+        Ok(match self.waits[0].revents {
+            0 if packets => Woken::Up,
+            0 => Woken::Blind,
             _ => Woken::Stop,
         })
     }
@@ -343,7 +372,8 @@ impl Outside for Devices {
         if self.waits[index].revents == 0 {
             return Ok(None);
         }
-        match self.gate_mut(port).receive(buffer) {
+        let clock = self.clock;
+        match self.gate_mut(port).receive(buffer, clock) {
             Ok(received) => Ok(Some(received)),
             Err(Errno::AGAIN) => {
                 self.waits[index].revents = 0;
@@ -365,6 +395,10 @@ impl Outside for Devices {
     fn write(&mut self, port: Port, packet: &[u8], open: Option<OpenChecksum>) -> Result<Refused, Error> {
         let sent = self.gate_mut(port).send(packet, open);
         self.refused(port, sent)
+    }
+
+    fn kept(&self, port: Port) -> usize {
+        self.gate(port).kept()
     }
 
     fn flush(&mut self, port: Port) -> Result<Refused, Error> {

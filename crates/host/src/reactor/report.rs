@@ -13,6 +13,8 @@ pub struct Limits {
     pub packet_bytes_max: usize,
     /// Most packets inside at any time. Beyond, none is read, and the devices drop what they cannot keep.
     pub buffers_max: usize,
+    /// The path's delay from end to end, at the least.
+    pub delay: Duration,
     /// A delivery that is later than this is late; of all deliveries since the start, one in a hundred may be.
     pub late: Duration,
     /// No wake-up may be later than this.
@@ -29,6 +31,7 @@ impl Limits {
         Limits {
             packet_bytes_max,
             buffers_max: BUFFER_BYTES_MAX / packet_bytes_max,
+            delay,
             late: Duration::from_millis(1).max(delay / 20),
             latest: Duration::from_millis(100),
         }

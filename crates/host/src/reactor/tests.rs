@@ -22,8 +22,8 @@ struct Script {
     late: Duration,
     /// Spans of milliseconds in which the machine stands still.
     pauses: Vec<(u64, u64)>,
-    /// The time that each packet has waited, if the devices say so.
-    waited: Option<Duration>,
+    /// What devices say of when a packet that came at this time came.
+    noted: fn(Time) -> Option<Time>,
     /// Packets to come, in order: when, at which port, and their bytes.
     coming: VecDeque<(Time, Port, Vec<u8>)>,
     /// Packets that were written: when, at which port, and their bytes.
@@ -42,7 +42,7 @@ impl Script {
             end: Time::from_nanos(10_000 * MS),
             late: Duration::ZERO,
             pauses: Vec::new(),
-            waited: None,
+            noted: |_| None,
             coming: coming.collect(),
             gone: Vec::new(),
             waits: 0,
@@ -76,12 +76,10 @@ impl Outside for Script {
         if self.breaks.is_some_and(|breaks| breaks <= now) {
             return Err(Error::new("read", std::io::Error::from(std::io::ErrorKind::BrokenPipe)));
         }
-        if !self.coming.front().is_some_and(|&(time, at, _)| time <= now && at == port) {
-            return Ok(None);
-        }
-        let (_, _, bytes) = self.coming.pop_front().expect("just seen");
+        let next = self.coming.iter().position(|&(time, at, _)| time <= now && at == port);
+        let Some((came, _, bytes)) = next.and_then(|next| self.coming.remove(next)) else { return Ok(None) };
         buffer[..bytes.len()].copy_from_slice(&bytes);
-        Ok(Some(Received { len: bytes.len(), waited: self.waited, open: None }))
+        Ok(Some(Received { len: bytes.len(), came: (self.noted)(came), open: None }))
     }
 
     fn write(&mut self, port: Port, packet: &[u8], _open: Option<OpenChecksum>) -> Result<Refused, Error> {
@@ -96,10 +94,15 @@ impl Outside for Script {
 
 /// A link of 8 Mbit/s and 10 ms from port 0 to port 1: a byte takes a microsecond.
 fn link(queue_packets: u64, lost: Vec<u64>) -> Graph<Link> {
+    link_of(queue_packets, lost, Duration::from_millis(10))
+}
+
+/// The same with another delay.
+fn link_of(queue_packets: u64, lost: Vec<u64>, delay: Duration) -> Graph<Link> {
     let loss = Box::new(List::new(lost));
     let queue = Box::new(DropTail::new(Capacity::Packets(queue_packets)));
     let service = Box::new(Constant::new(Rate::mbit(8)));
-    let mut link = Link::new(queue, service, Some(loss), Duration::from_millis(10));
+    let mut link = Link::new(queue, service, Some(loss), delay);
     link.record_discards();
     let mut graph = Graph::new();
     let node = graph.add(link);
@@ -264,16 +267,54 @@ fn the_lateness_that_counts_depends_on_the_path_s_delay() {
     assert!(with_pauses(10, Limits::new(1_500, Duration::from_secs(2))).strain.is_none());
 }
 
+/// The reports of a link of this delay on which a packet comes every 10 ms, each at the begin of a pause of 2 ms, and when packets left.
+fn with_packets_in_pauses(delay: Duration, noted: fn(Time) -> Option<Time>) -> (Report, Vec<u64>) {
+    let mut script = Script::new((0..100).map(|n| (10 * n + 3, 0, vec![1; 100])));
+    script.pauses = (0..100).map(|n| (10 * n + 3, 10 * n + 5)).collect();
+    script.noted = noted;
+    let report = run(&mut reactor(link_of(9, vec![], delay), limits()), &mut script);
+    let left = script.gone.iter().map(|(time, ..)| time.as_nanos() / 100_000 % 100);
+    (report, left.collect())
+}
+
 #[test]
-fn a_device_s_word_on_a_packet_s_wait_is_believed_within_reason() {
-    let late = |waited_ms: u64| {
+fn what_came_in_a_pause_leaves_on_time_where_its_coming_is_noted() {
+    let delay = Duration::from_millis(4);
+    let (report, left) = with_packets_in_pauses(delay, Some);
+    assert!(report.strain.is_none() && report.deliveries_all.max == Duration::ZERO, "{report:?}");
+    assert!(left.iter().all(|&tenth| tenth == 71), "3 ms, 4 of delay, and 0.1 of service: {left:?}");
+    // Nobody knows that they had come before.
+    assert!(with_packets_in_pauses(delay, |_| None).1.iter().all(|&tenth| tenth == 91));
+}
+
+#[test]
+fn a_pause_between_two_looks_is_seen_where_coming_is_noted() {
+    let (report, left) = with_packets_in_pauses(Duration::ZERO, Some);
+    assert!(left.iter().all(|&tenth| tenth == 50), "the end of the pause: {left:?}");
+    assert_eq!((report.strain.late, report.deliveries_all.max), (100, Duration::from_micros(1_900)), "{report:?}");
+}
+
+#[test]
+fn what_waits_in_the_link_anyway_is_not_late_for_being_read_late() {
+    // Ten packets at once keep the link busy for 10 ms. They are read 5 ms late, and only the first four suffer from that.
+    let mut script = Script::new((0..10).map(|_| (300, 0, vec![1; 1_000])));
+    (script.pauses, script.noted) = (vec![(300, 305)], Some);
+    let report = run(&mut reactor(link_of(99, vec![], Duration::ZERO), limits()), &mut script);
+    let late = report.deliveries_all;
+    assert_eq!((late.count, late.p50, late.max), (10, Duration::ZERO, Duration::from_millis(4)), "{report:?}");
+}
+
+#[test]
+fn a_device_s_word_on_when_a_packet_came_is_believed_within_reason() {
+    let left = |noted: fn(Time) -> Option<Time>| {
         let mut script = Script::new([(300, 0, vec![1; 1_000])]);
-        script.late = Duration::from_millis(5);
-        script.waited = Some(Duration::from_millis(waited_ms));
-        run(&mut reactor(link(9, vec![]), limits()), &mut script).deliveries_all.max.as_nanos() / MS
+        (script.late, script.noted) = (Duration::from_millis(5), noted);
+        let max = run(&mut reactor(link(9, vec![]), limits()), &mut script).deliveries_all.max;
+        (max.as_nanos() / MS, script.gone[0].0.as_nanos() / MS)
     };
-    // The delivery is late by 5 ms as well. The device was read and empty at 275 ms, and the packet is read at 300.
-    assert_eq!((late(0), late(5), late(1_000)), (5, 10, 5 + 25));
+    // A device that looks back: it was read and empty at 275 ms, and from then on the packet takes 11 ms. One that looks ahead.
+    assert_eq!(left(|_| Some(Time::ZERO)), (14, 300));
+    assert_eq!(left(|came| Some(came + Duration::from_secs(9))), (5, 316));
 }
 
 #[test]
