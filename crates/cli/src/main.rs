@@ -22,6 +22,8 @@ mod personalities;
 mod printing;
 #[cfg(target_os = "linux")]
 mod proxy;
+#[cfg(target_os = "linux")]
+mod record;
 mod request;
 mod signals;
 mod sim;
@@ -61,6 +63,8 @@ enum Command {
     Proxy(proxy::Arguments),
     #[cfg(target_os = "linux")]
     Trunk(trunk::Arguments),
+    #[cfg(target_os = "linux")]
+    Record(record::Arguments),
     Check(request::Arguments),
     Size(size::Arguments),
     Personalities(personalities::Arguments),
@@ -94,6 +98,8 @@ fn main() -> ExitCode {
         Command::Proxy(arguments) => proxy::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Trunk(arguments) => trunk::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Record(arguments) => record::run(&arguments),
         Command::Check(arguments) => request::check(&arguments),
         Command::Size(arguments) => size::run(&arguments),
         Command::Personalities(arguments) => personalities::run(&arguments),
