@@ -80,7 +80,7 @@ int fast_init(u64 *arguments)
         fast_begin(&flow->law, parameters(), tp->rtt_min.s[0].v);
     flow->cwnd_before = flow->law.cwnd;
     flow->ssthresh_before = flow->law.ssthresh;
-    flow->alpha_packets = parameters()->alpha_packets;
+    flow->alpha_packets = fast_alpha(&flow->law, parameters());
     flow->mark = FAST_MARK;
     return 0;
 }
@@ -112,7 +112,7 @@ int fast_cong_avoid(u64 *arguments)
 
     follow(&flow->law, tp);
     fast_grow(&flow->law, chosen, &heard);
-    flow->alpha_packets = chosen->alpha_packets;
+    flow->alpha_packets = fast_alpha(&flow->law, chosen);
     flow->law.cwnd = fast_min(flow->law.cwnd, tp->snd_cwnd_clamp);
     tp->snd_cwnd = flow->law.cwnd;
     if (flow->law.ssthresh != FAST_NEVER)

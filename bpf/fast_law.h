@@ -29,6 +29,9 @@ typedef __UINT64_TYPE__ u64;
 #define FAST_NEVER (~0ULL)
 /* A check lets the queue drain: the window is three quarters of what the path would hold. */
 #define FAST_DRAIN_QUARTERS 3
+/* An alpha by rate: so many packets, and as many more as the flow sends in this time. */
+#define FAST_AUTO_PACKETS 20
+#define FAST_AUTO_US 2000ULL
 /* The queue is other packets' than ours if less than this part of it goes when ours leave it. */
 #define FAST_OWN_PART 32
 /* No round trip was taken in this step of a check. */
@@ -36,7 +39,7 @@ typedef __UINT64_TYPE__ u64;
 
 /* What the user chose. */
 struct fast_parameters {
-    /* Packets of its own that a flow aims to have in the queues of its path. */
+    /* Packets of its own that a flow aims to have in the queues of its path; 0 is an alpha by rate. */
     u32 alpha_packets;
     /* How much of the way to its aim the window goes with every update. */
     u32 gamma_percent;
@@ -141,6 +144,14 @@ INLINE u8 fast_has_queue(u64 w, u64 base, u64 average, u64 alpha)
     return w * waits > alpha * average;
 }
 
+/* The packets that are to wait now. */
+INLINE u64 fast_alpha(const struct fast_law *law, const struct fast_parameters *parameters)
+{
+    if (parameters->alpha_packets)
+        return parameters->alpha_packets;
+    return FAST_AUTO_PACKETS + law->cwnd * (FAST_AUTO_US << FAST_FRACTION_BITS) / fast_max(law->average, 1);
+}
+
 /* A law that has measured nothing. */
 INLINE void fast_start(struct fast_law *law, u64 cwnd, u64 ssthresh)
 {
@@ -202,7 +213,7 @@ INLINE void fast_measure(struct fast_law *law, const struct fast_parameters *par
 /* A segment for each acknowledged, until alpha wait: then the law is near its aim and takes over. */
 INLINE void fast_slow_start(struct fast_law *law, const struct fast_parameters *parameters, const struct fast_heard *heard)
 {
-    if (fast_has_queue(law->cwnd, law->base_us << FAST_FRACTION_BITS, law->average, parameters->alpha_packets)) {
+    if (fast_has_queue(law->cwnd, law->base_us << FAST_FRACTION_BITS, law->average, fast_alpha(law, parameters))) {
         law->ssthresh = law->cwnd;
         fast_pause(law, parameters, heard->now_us);
     } else if (heard->is_window_limited) {
@@ -214,7 +225,7 @@ INLINE void fast_slow_start(struct fast_law *law, const struct fast_parameters *
 INLINE void fast_avoid(struct fast_law *law, const struct fast_parameters *parameters, const struct fast_heard *heard)
 {
     if (heard->now_us >= law->update_at_us) {
-        u64 next = fast_step(law->cwnd, law->base_us << FAST_FRACTION_BITS, law->average, parameters->alpha_packets,
+        u64 next = fast_step(law->cwnd, law->base_us << FAST_FRACTION_BITS, law->average, fast_alpha(law, parameters),
                              parameters->gamma_percent);
 
         law->target = fast_min(next, FAST_CWND_MAX);

@@ -66,7 +66,7 @@ enum Command {
         #[arg(long, value_enum, default_value_t = Format::Table)]
         format: Format,
     },
-    /// Change what the connections aim at, also of those that are there: alpha=N, gamma=PERCENT, rounds=N, check=SECONDS
+    /// Change what the connections aim at, also of those that are there: alpha=N or alpha=auto, gamma=PERCENT, rounds=N, check=SECONDS
     Set {
         /// The changes, such as alpha=20
         #[arg(required = true, value_name = "KEY=VALUE")]
@@ -94,9 +94,9 @@ enum Algorithm {
 /// FAST's parameters.
 #[derive(Args, Clone, Copy, Debug)]
 struct Chosen {
-    /// Packets of its own that each connection aims to have in the queues of its path
+    /// Packets of its own that each connection aims to have in the queues of its path; auto is 20, and as many more as it sends in 2 ms
     /// [default: 20]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N|auto", value_parser = alpha)]
     alpha: Option<u32>,
 
     /// The part of the way to its aim that the window goes with every update, in percent
@@ -113,6 +113,10 @@ struct Chosen {
     /// [default: 5]
     #[arg(long, value_name = "SECONDS")]
     check: Option<u32>,
+}
+
+fn alpha(text: &str) -> Result<u32, String> {
+    Parameters::alpha_of(text).ok_or_else(|| "expected a number of packets from 1 on, or auto".to_owned())
 }
 
 impl Chosen {
@@ -156,7 +160,7 @@ fn install_fast(name: &str, parameters: Parameters, is_default: bool) -> Result<
         let text = format!(
             "{name} is installed already, with alpha {}; change it with `headend cc set --name {name} alpha=N`, or \
              install another one with --name",
-            there.parameters.alpha_packets
+            there.parameters.alpha()
         );
         return Err(Failure::Wrong(text));
     }
@@ -194,12 +198,13 @@ fn say_installed(name: &str, what: &str, default_before: Option<&str>) -> Result
 }
 
 fn describe(parameters: Parameters) -> String {
-    let Parameters { alpha_packets, gamma_percent, update_rounds, check_seconds } = parameters;
+    let Parameters { gamma_percent, update_rounds, check_seconds, .. } = parameters;
+    let alpha = parameters.alpha();
     let check = match check_seconds {
         0 => "the base never checked".to_owned(),
         seconds => format!("the base checked every {seconds} s"),
     };
-    format!("alpha {alpha_packets}, gamma {gamma_percent}%, an update every {update_rounds} round trips, {check}")
+    format!("alpha {alpha}, gamma {gamma_percent}%, an update every {update_rounds} round trips, {check}")
 }
 
 /// A namespace with what FAST controls in it, listening sockets of other controllers left out.
@@ -243,11 +248,11 @@ fn list(format: Format) -> Result<(), Failure> {
             let headings =
                 ["name", "alpha", "gamma [%]", "rounds", "check [s]", "connections", "default here"].map(str::to_owned);
             let row = |one: &Installed| {
-                let Parameters { alpha_packets, gamma_percent, update_rounds, check_seconds } = one.parameters;
+                let Parameters { gamma_percent, update_rounds, check_seconds, .. } = one.parameters;
                 let is_default = if one.name == default { "yes" } else { "no" };
                 vec![
                     one.name.clone(),
-                    alpha_packets.to_string(),
+                    one.parameters.alpha(),
                     gamma_percent.to_string(),
                     update_rounds.to_string(),
                     check_seconds.to_string(),
@@ -266,7 +271,8 @@ fn list(format: Format) -> Result<(), Failure> {
             let object = |one: &Installed| {
                 serde_json::json!({
                     "name": one.name,
-                    "alpha_packets": one.parameters.alpha_packets,
+                    "alpha": one.parameters.alpha(),
+                    "alpha_packets": Some(one.parameters.alpha_packets).filter(|&alpha| alpha != Parameters::ALPHA_BY_RATE),
                     "gamma_percent": one.parameters.gamma_percent,
                     "update_rounds": one.parameters.update_rounds,
                     "check_seconds": one.parameters.check_seconds,
@@ -354,15 +360,18 @@ fn set(name: Option<&str>, changes: &[String]) -> Result<(), Failure> {
     let there = the_one(name)?;
     let mut parameters = there.parameters;
     for change in changes {
-        let wrong =
-            || Failure::Wrong(format!("{change:?}: expected alpha=N, gamma=PERCENT, rounds=N or check=SECONDS"));
+        let wrong = || {
+            Failure::Wrong(format!(
+                "{change:?}: expected alpha=N or alpha=auto, gamma=PERCENT, rounds=N or check=SECONDS"
+            ))
+        };
         let (key, value) = change.split_once('=').ok_or_else(wrong)?;
-        let value = value.parse().map_err(|_| wrong())?;
+        let number = || value.parse().map_err(|_| wrong());
         match key {
-            "alpha" => parameters.alpha_packets = value,
-            "gamma" => parameters.gamma_percent = value,
-            "rounds" => parameters.update_rounds = value,
-            "check" => parameters.check_seconds = value,
+            "alpha" => parameters.alpha_packets = Parameters::alpha_of(value).ok_or_else(wrong)?,
+            "gamma" => parameters.gamma_percent = number()?,
+            "rounds" => parameters.update_rounds = number()?,
+            "check" => parameters.check_seconds = number()?,
             _ => return Err(wrong()),
         }
     }

@@ -294,7 +294,11 @@ fn a_wrong_request_is_answered_with_what_would_be_right() {
     let key = refused(&["set", "--name", &name.0, "beta=3"]);
     assert!(key.contains("expected alpha=N"), "{key}");
     let none = refused(&["set", "--name", &name.0, "alpha=0"]);
-    assert!(none.contains("alpha is from 1 to 1000000"), "{none}");
+    assert!(none.contains("expected alpha=N or alpha=auto"), "{none}");
+    let much = refused(&["set", "--name", &name.0, "alpha=1000001"]);
+    assert!(much.contains("1000000"), "{much}");
+    said(&["set", "--name", &name.0, "alpha=auto"]);
+    assert!(said(&["list"]).contains("auto"), "an alpha by rate is shown as such");
     said(&["remove", &name.0]);
     assert!(refused(&["remove", &name.0]).contains("nothing"), "it is gone");
 }

@@ -253,7 +253,8 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 fn check_parameters(parameters: Parameters) -> Result<(), String> {
     let Parameters { alpha_packets, gamma_percent, update_rounds, check_seconds } = parameters;
     let bounds = [
-        ("alpha", alpha_packets, 1..=1_000_000),
+        // 0 stands for an alpha by rate.
+        ("alpha", alpha_packets.max(1), 1..=1_000_000),
         ("gamma", gamma_percent, 1..=100),
         ("rounds", update_rounds, 1..=1_000),
         ("check", check_seconds, 0..=3_600),
@@ -328,7 +329,9 @@ mod tests {
             check_parameters(Parameters { alpha_packets, gamma_percent, update_rounds, check_seconds: 3_600 })
         };
         assert_eq!((with(1, 1, 1), with(1_000_000, 100, 1_000)), (Ok(()), Ok(())));
-        for (wrong, name) in [(with(0, 50, 2), "alpha"), (with(20, 101, 2), "gamma"), (with(20, 50, 0), "rounds")] {
+        for (wrong, name) in
+            [(with(1_000_001, 50, 2), "alpha"), (with(20, 101, 2), "gamma"), (with(20, 50, 0), "rounds")]
+        {
             assert!(wrong.unwrap_err().contains(name));
         }
         assert!(check_parameters(Parameters { check_seconds: 3_601, ..Parameters::DEFAULT }).is_err());

@@ -106,13 +106,14 @@ fn installed_fast(parameters: fast::Parameters) -> Result<(String, Option<String
     let installed = fast::installed().unwrap_or_default();
     let same = installed.iter().find(|one| one.parameters == parameters);
     if let Some(one) = same.or(installed.iter().find(|one| one.name == FAST)).or(installed.first()) {
-        let fast::Parameters { alpha_packets, gamma_percent, update_rounds, check_seconds } = one.parameters;
+        let fast::Parameters { gamma_percent, update_rounds, check_seconds, .. } = one.parameters;
+        let alpha = one.parameters.alpha();
         let note = (one.parameters != parameters).then(|| {
             let name = &one.name;
             format!(
-                "FAST is installed as {name} with alpha {alpha_packets}, gamma {gamma_percent}%, {update_rounds} \
+                "FAST is installed as {name} with alpha {alpha}, gamma {gamma_percent}%, {update_rounds} \
                  rounds and a check every {check_seconds} s (headend cc set --name {name} alpha={})",
-                parameters.alpha_packets
+                parameters.alpha()
             )
         });
         return Ok((one.name.clone(), note));
@@ -120,7 +121,7 @@ fn installed_fast(parameters: fast::Parameters) -> Result<(String, Option<String
     if socket::kernel_has(FAST) {
         return Ok((FAST.to_owned(), Some("what FAST aims at is what it was installed with".to_owned())));
     }
-    let lacking = || format!("FAST is not installed (headend cc install fast --alpha {})", parameters.alpha_packets);
+    let lacking = || format!("FAST is not installed (headend cc install fast --alpha {})", parameters.alpha());
     Err(fast::missing().unwrap_or_else(lacking))
 }
 

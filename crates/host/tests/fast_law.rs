@@ -76,7 +76,7 @@ fn rust_and_c_agree_on_whatever_may_happen_to_a_connection() {
     let mut expected = Vec::new();
     for _ in 0..200 {
         let parameters = Parameters {
-            alpha_packets: some(&mut rng, 20) as u32,
+            alpha_packets: if rng.below(4) == 0 { Parameters::ALPHA_BY_RATE } else { some(&mut rng, 20) as u32 },
             gamma_percent: 1 + rng.below(100) as u32,
             update_rounds: 1 + rng.below(4) as u32,
             check_seconds: rng.below(3) as u32,

@@ -48,6 +48,10 @@ class Fast:
     heard: list[int] = field(default_factory=list)
     heard_before: list[int] = field(default_factory=list)
 
+    def to_wait(self) -> int:
+        """Alpha; of an alpha by rate, 20 and as many more as go out in 2 ms."""
+        return self.alpha or 20 + floor(self.cwnd * Fraction(2_000 * 256, max(self.average, 1)))
+
     def queued(self) -> Fraction:
         """Its own packets that wait: w (D - d) / D."""
         return self.cwnd * (1 - Fraction(256 * self.base, self.average))
@@ -55,7 +59,7 @@ class Fast:
     def aim(self) -> int:
         """Equation (1), with gamma for its half; never beyond a doubling, never below one."""
         moved = (1 - self.gamma) * self.cwnd
-        moved += self.gamma * (Fraction(256 * self.base, self.average) * self.cwnd + self.alpha)
+        moved += self.gamma * (Fraction(256 * self.base, self.average) * self.cwnd + self.to_wait())
         return min(max(floor(moved), 1), 2 * self.cwnd)
 
     def ack(self, now: int, rtt: int | None, acked: int, recovering: bool, limited: bool) -> None:
@@ -74,7 +78,7 @@ class Fast:
         if recovering or self.base == 0:
             return
         if self.cwnd < self.ssthresh:
-            if self.queued() > self.alpha:
+            if self.queued() > self.to_wait():
                 self.ssthresh = self.cwnd
                 self.wait(now)
             elif limited:
@@ -237,6 +241,7 @@ def vectors() -> list[Row]:
     """All cases."""
     rows = [row for alpha in (1, 3, 4, 20) for row in on_a_link(f"link-{alpha}", alpha, 16)]
     rows += on_a_link("link-whole-way", 6, 12, gamma=100)
+    rows += on_a_link("link-by-rate", 0, 12)
     # Losses, a time-out and what turned out to be none.
     b = bench("losses", 8, 10)
     now = 0

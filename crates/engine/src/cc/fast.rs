@@ -19,7 +19,7 @@ use law::{Heard, Law};
 /// The parameters of FAST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Packets of its own that the flow aims to have in the queues of its path.
+    /// Packets of its own that the flow aims to have in the queues of its path, or [`ALPHA_BY_RATE`](Parameters::ALPHA_BY_RATE).
     pub alpha_packets: u32,
     /// The share of the way to its aim that the window goes with every update, in percent: gamma of Jin, Wei and Low 2004.
     pub gamma_percent: u32,
@@ -30,12 +30,34 @@ pub struct Parameters {
 }
 
 impl Parameters {
+    /// In the place of alpha: 20 packets, and as many more as the flow sends in 2 ms.
+    pub const ALPHA_BY_RATE: u32 = 0;
+
     /// 20 packets, what FAST has by default on a slow link (Andrew et al. s4-B); half of the way (their equation 1); updated
     /// in one round trip and left alone in the next (Jin, Wei and Low 2004). The papers know no check of the base: every
     /// 5 s a longer route is found in time to fill it within 10 s.
     pub const DEFAULT: Parameters =
         Parameters { alpha_packets: 20, gamma_percent: 50, update_rounds: 2, check_seconds: 5 };
+
+    /// Alpha as a person writes it: a number, or `auto`.
+    pub fn alpha(&self) -> String {
+        match self.alpha_packets {
+            Parameters::ALPHA_BY_RATE => AUTO.to_owned(),
+            alpha => alpha.to_string(),
+        }
+    }
+
+    /// The `alpha_packets` that a person writes so; `None` if it is neither `auto` nor a number from 1 on.
+    pub fn alpha_of(text: &str) -> Option<u32> {
+        if text == AUTO {
+            return Some(Parameters::ALPHA_BY_RATE);
+        }
+        text.parse().ok().filter(|&alpha| alpha != Parameters::ALPHA_BY_RATE)
+    }
 }
+
+/// The word for an alpha by rate.
+const AUTO: &str = "auto";
 
 impl Part for Parameters {
     const DESCRIPTION: Description = Description {
@@ -44,9 +66,10 @@ impl Part for Parameters {
         fields: &[
             Field {
                 name: "fast_alpha",
-                kind: Kind::Count { min: 1, max: 1_000_000 },
+                kind: Kind::CountOr { min: 1, max: 1_000_000, word: AUTO },
                 absent: Absent::Is("20"),
-                doc: "The number of its own packets that the flow aims to have in the queues of its path.",
+                doc: "The number of its own packets that the flow aims to have in the queues of its path; `auto` is 20, and as many more \
+                      as it sends in 2 ms.",
             },
             Field {
                 name: "fast_gamma_percent",
@@ -72,7 +95,7 @@ impl Part for Parameters {
 
     fn read(values: &Values) -> Result<Parameters, Mistake> {
         Ok(Parameters {
-            alpha_packets: values.small("fast_alpha"),
+            alpha_packets: values.count_or("fast_alpha").map_or(Parameters::ALPHA_BY_RATE, |alpha| alpha as u32),
             gamma_percent: values.small("fast_gamma_percent"),
             update_rounds: values.small("fast_update_rounds"),
             check_seconds: values.small("fast_check_seconds"),
@@ -91,8 +114,12 @@ impl Factory for Parameters {
 
     fn values(&self) -> Values {
         let count = |value: u32| Value::Count(value.into());
+        let alpha = match self.alpha_packets {
+            Parameters::ALPHA_BY_RATE => Value::Text(AUTO.into()),
+            alpha => count(alpha),
+        };
         Values::new(vec![
-            ("fast_alpha", count(self.alpha_packets)),
+            ("fast_alpha", alpha),
             ("fast_gamma_percent", count(self.gamma_percent)),
             ("fast_update_rounds", count(self.update_rounds)),
             ("fast_check_seconds", count(self.check_seconds)),

@@ -11,6 +11,11 @@ const RTT_US_MAX: u64 = (1 << 26) - 1;
 const CWND_MAX: u64 = 1 << 22;
 /// A check lets the queue drain: the window is three quarters of what the path would hold.
 const DRAIN_QUARTERS: u64 = 3;
+/// An alpha by rate: so many packets, and as many more as the flow sends in this time. The constant part makes flows share alike, the
+/// other keeps the delay above what hosts and devices add at any rate.
+const AUTO_PACKETS: u64 = 20;
+/// See [`AUTO_PACKETS`].
+const AUTO_US: u64 = 2_000;
 /// The queue is other packets' than ours if less than this part of it goes when ours leave it.
 const OWN_PART: u64 = 32;
 
@@ -89,6 +94,11 @@ pub fn has_queue(w: u64, base: u64, average: u64, alpha: u64) -> bool {
     w * average.saturating_sub(base) > alpha * average
 }
 
+/// The alpha of a flow that sends `w` segments in each round trip of this average, by its rate.
+pub fn alpha_by_rate(w: u64, average: u64) -> u64 {
+    AUTO_PACKETS + w * (AUTO_US << FRACTION_BITS) / average.max(1)
+}
+
 impl Law {
     /// A law that has measured nothing.
     pub fn new(parameters: Parameters, cwnd: u64, ssthresh: u64) -> Law {
@@ -105,6 +115,14 @@ impl Law {
             least_us: u32::MAX,
             before_us: 0,
             check: Check::Rest,
+        }
+    }
+
+    /// The packets that are to wait now.
+    pub fn alpha(&self) -> u64 {
+        match self.parameters.alpha_packets {
+            Parameters::ALPHA_BY_RATE => alpha_by_rate(self.cwnd, self.average),
+            alpha => alpha.into(),
         }
     }
 
@@ -204,8 +222,7 @@ impl Law {
 
     /// A segment for each acknowledged, until alpha wait: then the law is near its aim and takes over.
     fn slow_start(&mut self, heard: Heard) {
-        let alpha = u64::from(self.parameters.alpha_packets);
-        if has_queue(self.cwnd, self.base_us << FRACTION_BITS, self.average, alpha) {
+        if has_queue(self.cwnd, self.base_us << FRACTION_BITS, self.average, self.alpha()) {
             self.ssthresh = self.cwnd;
             self.pause(heard.now_us);
         } else if heard.is_window_limited {
@@ -216,9 +233,9 @@ impl Law {
 
     fn avoid(&mut self, heard: Heard) {
         if heard.now_us >= self.update_at_us {
-            let Parameters { alpha_packets, gamma_percent, .. } = self.parameters;
+            let gamma_percent = u64::from(self.parameters.gamma_percent);
             let base = self.base_us << FRACTION_BITS;
-            let next = step(self.cwnd, base, self.average, u64::from(alpha_packets), u64::from(gamma_percent));
+            let next = step(self.cwnd, base, self.average, self.alpha(), gamma_percent);
             self.target = next.min(CWND_MAX);
             // A smaller window is one at once; a larger one is spread over acknowledgements, as no burst.
             self.cwnd = self.cwnd.min(self.target);
