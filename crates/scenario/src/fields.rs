@@ -184,6 +184,19 @@ const ROOT_FIELDS: &[Field] = &[
         Is("1000s"),
         "Limit in virtual time; a run ends earlier when every flow has ended.",
     ),
+    field(
+        "start_jitter",
+        Kind::Span { min: 0, max: DURATION_NS_MAX },
+        Follows("0, and 1 ms in `headend compare`"),
+        "Flows begin later by a random time of up to this, another in each run.",
+    ),
+    field(
+        "host_jitter",
+        Kind::Span { min: 0, max: DURATION_NS_MAX },
+        Follows("0, and 20 us in `headend compare`"),
+        "Packets take longer by a random time of up to this on each plain link, as small delays of hosts vary. Simulated only: real hosts \
+         have their own.",
+    ),
     field("nodes", Kind::Named(&NODE), Required, "Hosts, routers and proxies, by name."),
     field("links", Kind::Named(&LINK), Required, "What joins the nodes, by name."),
     field(

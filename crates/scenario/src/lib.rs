@@ -21,8 +21,10 @@ pub mod tcp;
 mod tests;
 pub mod topology;
 
+use std::borrow::Cow;
 use std::path::Path;
 
+use headend_engine::rng::Rng;
 use headend_engine::time::Duration;
 
 pub use document::{Document, FILE_BYTES_MAX};
@@ -47,6 +49,10 @@ pub struct Scenario {
     pub runs: u32,
     /// Virtual time limit; a run ends when every flow has ended.
     pub duration: Duration,
+    /// The longest random time by which flows begin later, if the file says.
+    pub start_jitter: Option<Duration>,
+    /// The longest random time that packets take longer on each plain link of a simulated network, if the file says.
+    pub host_jitter: Option<Duration>,
     /// The nodes, in the file's order.
     pub nodes: Vec<Node>,
     /// The links, in the file's order.
@@ -65,6 +71,31 @@ impl Scenario {
     /// Reads and checks a TOML file, every point of its sweep included.
     pub fn load(path: &Path) -> Result<Scenario, Error> {
         Document::load(path)?.scenario()
+    }
+
+    /// The random time by which an instance of a flow begins later than its start and `stagger` say.
+    pub fn start_jitter_of(&self, flow: &Flow, instance: u32, seed: u64) -> Duration {
+        let jitter = self.start_jitter.unwrap_or(Duration::ZERO);
+        // A generator of its own, so that nothing else is drawn otherwise for it.
+        let mut rng = Rng::named(seed, &format!("flows/{}/{instance}/start_jitter", flow.name));
+        Duration::from_nanos(rng.below(jitter.as_nanos().saturating_add(1)))
+    }
+
+    /// The same scenario on hosts whose small delays vary, if the file says so.
+    pub fn with_host_jitter(&self) -> Cow<'_, Scenario> {
+        let jitter = self.host_jitter.unwrap_or(Duration::ZERO);
+        if jitter == Duration::ZERO {
+            return Cow::Borrowed(self);
+        }
+        let mut jittery = self.clone();
+        for link in &mut jittery.links {
+            if let LinkKind::Plain(plain) = &mut link.kind {
+                for direction in [&mut plain.there, &mut plain.back] {
+                    direction.disturbance.jitter = direction.disturbance.jitter.max(jitter);
+                }
+            }
+        }
+        Cow::Owned(jittery)
     }
 
     /// The shortest delay of all links that have one, one way; zero without any.

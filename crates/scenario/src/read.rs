@@ -132,6 +132,8 @@ impl Reader<'_> {
             links,
             flows,
             circuits,
+            start_jitter: root.has("start_jitter").then(|| root.setting("start_jitter").span()),
+            host_jitter: root.has("host_jitter").then(|| root.setting("host_jitter").span()),
             interval: root.has("interval").then(|| root.setting("interval").span()),
             sweep: Sweep::default(),
         };

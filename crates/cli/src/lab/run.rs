@@ -179,8 +179,9 @@ fn transfers(scenario: &Scenario, seed: u64, program: Option<Program>) -> Vec<Tr
             let near_port = flow.via().and_then(|_| near_ports.next());
             let mut rng = Rng::named(seed, &format!("flows/{}/{instance}", flow.name));
             let stagger = Duration::from_nanos(rng.below(flow.stagger.as_nanos().saturating_add(1)));
+            let start = flow.start + stagger + scenario.start_jitter_of(flow, instance, seed);
             let port = FIRST_PORT + transfers.len() as u16;
-            let mut transfer = Transfer::new(flow, instance, port, flow.start + stagger, program);
+            let mut transfer = Transfer::new(flow, instance, port, start, program);
             transfer.near_port = near_port;
             transfers.push(transfer);
         }

@@ -25,6 +25,7 @@ impl World {
     /// If the scenario is one that no reader would have accepted: a flow's ends are no hosts or do not reach each
     /// other, or there are too many of something.
     pub fn build(scenario: &Scenario, run: u32, trace: bool) -> World {
+        let scenario = &*scenario.with_host_jitter();
         let seed = scenario.seed.wrapping_add(u64::from(run));
         let live = Rc::new(Cell::new(0));
         let mut ends = vec![0; scenario.nodes.len()];

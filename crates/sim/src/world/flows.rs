@@ -119,7 +119,8 @@ impl Site<'_> {
     /// The time at which the instance begins.
     fn start(&self, rng: &mut Rng) -> Time {
         let stagger = Duration::from_nanos(rng.below(self.flow.stagger.as_nanos().saturating_add(1)));
-        Time::ZERO + self.flow.start + stagger
+        let jitter = self.scenario.start_jitter_of(self.flow, self.instance, self.seed);
+        Time::ZERO + self.flow.start + stagger + jitter
     }
 
     /// The two nodes, that of the data's sender first.

@@ -94,7 +94,21 @@ fn bulk(name: &str, from: usize, to: usize, bytes: u64) -> Flow {
 fn scenario(nodes: Vec<NodeSpec>, links: Vec<LinkSpec>, flows: Vec<Flow>) -> Scenario {
     let duration = Duration::from_secs(1_000);
     let (circuits, interval, sweep) = (Vec::new(), None, Sweep::default());
-    Scenario { title: "test".into(), seed: 1, runs: 1, duration, nodes, links, flows, circuits, interval, sweep }
+    let [start_jitter, host_jitter] = [None; 2];
+    Scenario {
+        title: "test".into(),
+        seed: 1,
+        runs: 1,
+        duration,
+        start_jitter,
+        host_jitter,
+        nodes,
+        links,
+        flows,
+        circuits,
+        interval,
+        sweep,
+    }
 }
 
 /// The paper's path of plain links: 25 Mbit/s down, 3 up, 20 ms there and back, then Ethernet.
