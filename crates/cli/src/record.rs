@@ -84,6 +84,8 @@ const PACKETS: std::ops::RangeInclusive<u64> = 8..=200;
 const TRAIN: Duration = Duration::from_millis(8);
 /// The share of the time for which a train may keep the path busy: one in so many.
 const BUSY_ONE_IN: u64 = 4;
+/// Packets that are sent ahead, until one is answered.
+const GREETINGS: u32 = 3;
 /// Reports may come so long after the last train.
 const PATIENCE: StdDuration = StdDuration::from_millis(700);
 /// The shortest time from one train to the next, and the longest measurement.
@@ -150,20 +152,7 @@ fn measure(socket: &UdpSocket, sending: &Sending, stop: &AtomicBool) -> Result<V
     let is_v4 = socket.peer_addr().map_err(failed)?.is_ipv4();
     let mut payload = vec![0; sending.bytes as usize - if is_v4 { 28 } else { 48 }];
     let mut found: Vec<Seen> = Vec::new();
-    let end = begun + std(sending.duration);
-    let mut size = *PACKETS.start();
-    for train in 0.. {
-        let at = begun + std(sending.every) * train;
-        collect(socket, run, at, begun, &mut found).map_err(failed)?;
-        if at >= end || stop.load(Ordering::Relaxed) {
-            break;
-        }
-        if let Some(rate) = found.iter().rev().find_map(|seen| seen.rate_bps(sending.bytes)) {
-            let bits = u64::from(sending.bytes) * 8;
-            let busy = TRAIN.as_nanos().min(sending.every.as_nanos() / BUSY_ONE_IN);
-            size = ((rate as u128 * u128::from(busy) / 1_000_000_000 / u128::from(bits)) as u64)
-                .clamp(*PACKETS.start(), *PACKETS.end());
-        }
+    let mut send = |train: u32, size: u64| {
         for index in 0..size {
             let packet = Packet { run, train, index: index as u32, sent_ns: begun.elapsed().as_nanos() as u64 };
             packet.write(&mut payload);
@@ -175,9 +164,40 @@ fn measure(socket: &UdpSocket, sending: &Sending, stop: &AtomicBool) -> Result<V
                 Err(error) => return Err(failed(error)),
             }
         }
+        Ok(())
+    };
+    // A packet alone comes first, so that no train waits for addresses to be resolved.
+    for _ in 0..GREETINGS {
+        send(0, 1)?;
+        collect(socket, run, Instant::now() + PATIENCE, begun, 1, &mut found).map_err(failed)?;
+        if !found.is_empty() || stop.load(Ordering::Relaxed) {
+            break;
+        }
     }
-    collect(socket, run, Instant::now() + PATIENCE, begun, &mut found).map_err(failed)?;
+    let first = Instant::now();
+    let end = first + std(sending.duration);
+    let mut size = *PACKETS.start();
+    for train in 0.. {
+        let at = first + std(sending.every) * train;
+        collect(socket, run, at, begun, usize::MAX, &mut found).map_err(failed)?;
+        if at >= end || stop.load(Ordering::Relaxed) {
+            break;
+        }
+        // The least of some, because packets that waited in a host come at any rate; and no more than twice as many as before.
+        let rates = found.iter().rev().filter_map(|seen| seen.rate_bps(sending.bytes)).take(5);
+        if let Some(rate) = rates.min() {
+            let bits = u128::from(sending.bytes) * 8;
+            let busy = TRAIN.as_nanos().min(sending.every.as_nanos() / BUSY_ONE_IN);
+            let wanted = u128::from(rate) * u128::from(busy) / 1_000_000_000 / bits;
+            size = (wanted.min(u128::from(2 * size)) as u64).clamp(*PACKETS.start(), *PACKETS.end());
+        }
+        send(train + 1, size)?;
+    }
+    collect(socket, run, Instant::now() + PATIENCE, begun, usize::MAX, &mut found).map_err(failed)?;
     found.sort_by_key(|seen| seen.train);
+    // The packet that came first is no train.
+    found.retain(|seen| seen.train > 0);
+    found.iter_mut().for_each(|seen| seen.train -= 1);
     Ok(found)
 }
 
@@ -187,12 +207,19 @@ fn begun_us() -> u32 {
     now.subsec_nanos()
 }
 
-/// Takes reports until then.
-fn collect(socket: &UdpSocket, run: u64, until: Instant, begun: Instant, found: &mut Vec<Seen>) -> std::io::Result<()> {
+/// Takes reports until then, or until so many trains are known.
+fn collect(
+    socket: &UdpSocket,
+    run: u64,
+    until: Instant,
+    begun: Instant,
+    enough: usize,
+    found: &mut Vec<Seen>,
+) -> std::io::Result<()> {
     let mut buffer = [0; 2_048];
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        if left.is_zero() || found.len() >= enough {
             return Ok(());
         }
         socket.set_read_timeout(Some(left))?;
