@@ -4,8 +4,10 @@ mod capture;
 mod ctl;
 mod ends;
 mod inside;
+mod live;
 mod meter;
 
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::os::unix::process::ExitStatusExt;
 use std::panic;
@@ -32,6 +34,7 @@ use crate::signals;
 use capture::Recorder;
 use ctl::Controlled;
 use ends::{EmulatedSide, Ends};
+use live::Live;
 use meter::{Meter, MeterSample};
 
 /// Run the links of a scenario in real time between namespaces or interfaces of this machine, or around a command
@@ -96,6 +99,10 @@ pub(crate) struct Emulation {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 
+    /// Serve a page for the browser at this address that draws what crosses, such as 127.0.0.1:8090
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    live: Option<SocketAddr>,
+
     /// Record what passes each side: a pcapng file for each in this folder
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,
@@ -156,6 +163,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn emulate(arguments: &Emulation) -> Result<(), Failure> {
+    let listener = arguments.live.map(live::listen).transpose()?;
     let has_command = !arguments.command.is_empty();
     if has_command && !privilege::missing().is_empty() && user_namespace::are_allowed() {
         // First of all: it must be done before there is another thread.
@@ -189,6 +197,7 @@ fn emulate(arguments: &Emulation) -> Result<(), Failure> {
         None => None,
     };
     let mut meter = Meter::new(arguments.format, has_command, limits.late, reactor.node());
+    meter.tell(listener.map(Live::start));
     meter.start(&sides)?;
     let (orders, ordered) = mpsc::channel();
     reactor.orders(ordered);

@@ -9,6 +9,7 @@ use headend_sim::network::Network;
 use serde_json::json;
 
 use super::ends::EmulatedSide;
+use super::live::Live;
 use super::name;
 use crate::failure::Failure;
 use crate::printing::{self, Format};
@@ -58,6 +59,7 @@ pub(super) struct Meter {
     before: Vec<Counts>,
     before_at: Time,
     last: Option<MeterSample>,
+    live: Option<Live>,
 }
 
 impl Meter {
@@ -72,7 +74,13 @@ impl Meter {
             names,
             before_at: Time::ZERO,
             last: None,
+            live: None,
         }
+    }
+
+    /// Tells a page for the browser as well.
+    pub(super) fn tell(&mut self, live: Option<Live>) {
+        self.live = live;
     }
 
     /// True if the machine has kept up, as far as was noted.
@@ -114,14 +122,25 @@ impl Meter {
 
     /// Prints what happened since the last time.
     pub(super) fn show(&mut self, sample: &MeterSample) -> Result<(), Failure> {
-        if self.is_quiet {
-            self.note(sample);
-            return Ok(());
+        if let Some(live) = &self.live {
+            live.tell(self.second(sample));
         }
+        if !self.is_quiet {
+            self.print_second(sample)?;
+        }
+        self.note(sample);
+        self.before.clone_from(&sample.ways);
+        self.before_at = sample.report.now;
+        Ok(())
+    }
+
+    /// The rate at which a way delivered since the second before [bit/s].
+    fn rate_bps(&self, sample: &MeterSample, now: &Counts, before: &Counts) -> f64 {
         let seconds = sample.report.now.since(self.before_at).as_secs_f64();
-        let rate = |now: &Counts, before: &Counts| {
-            (now.delivered_bytes - before.delivered_bytes) as f64 * 8.0 / seconds.max(1e-9)
-        };
+        (now.delivered_bytes - before.delivered_bytes) as f64 * 8.0 / seconds.max(1e-9)
+    }
+
+    fn print_second(&self, sample: &MeterSample) -> Result<(), Failure> {
         let late = sample.report.deliveries;
         let rows = self.names.iter().zip(&sample.ways).zip(&self.before);
         match self.format {
@@ -132,7 +151,7 @@ impl Meter {
                         "{:>8.1}  {:<width$}  {:>9.3}  {:>8}  {:>8}  {:>8}  {:>7}  {:>8.0}  {:>8.0}",
                         sample.report.now.as_secs_f64(),
                         format!("{} {}", name.0, name.1),
-                        rate(now, before) / 1e6,
+                        self.rate_bps(sample, now, before) / 1e6,
                         now.delivered - before.delivered,
                         now.dropped - before.dropped,
                         now.lost - before.lost,
@@ -144,37 +163,39 @@ impl Meter {
                 }
                 Ok(())
             }),
-            Format::Json => print(|out| {
-                let links: Vec<_> = rows
-                    .map(|((name, now), before)| {
-                        json!({
-                            "link": name.0,
-                            "direction": name.1,
-                            "rate_bps": rate(now, before).round(),
-                            "arrived": now.arrived - before.arrived,
-                            "delivered": now.delivered - before.delivered,
-                            "dropped": now.dropped - before.dropped,
-                            "lost": now.lost - before.lost,
-                            "queue_packets": now.queued,
-                            "queue_bytes": now.queued_bytes,
-                        })
-                    })
-                    .collect();
-                let line = json!({
-                    "event": "second",
-                    "time_s": sample.report.now.as_secs_f64(),
-                    "links": links,
-                    "lateness": lateness(late),
-                    "wakeups": lateness(sample.report.wakeups),
-                    "kept_up": sample.report.strain.is_none(),
-                });
-                writeln!(out, "{line}")
-            }),
-        }?;
-        self.note(sample);
-        self.before.clone_from(&sample.ways);
-        self.before_at = sample.report.now;
-        Ok(())
+            Format::Json => {
+                let line = self.second(sample);
+                print(|out| writeln!(out, "{line}"))
+            }
+        }
+    }
+
+    /// What happened since the last time, as JSON.
+    fn second(&self, sample: &MeterSample) -> serde_json::Value {
+        let rows = self.names.iter().zip(&sample.ways).zip(&self.before);
+        let links: Vec<_> = rows
+            .map(|((name, now), before)| {
+                json!({
+                    "link": name.0,
+                    "direction": name.1,
+                    "rate_bps": self.rate_bps(sample, now, before).round(),
+                    "arrived": now.arrived - before.arrived,
+                    "delivered": now.delivered - before.delivered,
+                    "dropped": now.dropped - before.dropped,
+                    "lost": now.lost - before.lost,
+                    "queue_packets": now.queued,
+                    "queue_bytes": now.queued_bytes,
+                })
+            })
+            .collect();
+        json!({
+            "event": "second",
+            "time_s": sample.report.now.as_secs_f64(),
+            "links": links,
+            "lateness": lateness(sample.report.deliveries),
+            "wakeups": lateness(sample.report.wakeups),
+            "kept_up": sample.report.strain.is_none(),
+        })
     }
 
     /// Notes what a sample says, for the summary.
