@@ -65,12 +65,23 @@ enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Repair {
     Not,
-    /// The loss was noticed just now: by duplicates, or by the timer.
-    Noticed {
+    /// The loss was noticed just now.
+    Noticed(Notice),
+    /// The repair is under way until all before this place is acknowledged.
+    Until {
+        end: u64,
         by_timer: bool,
     },
-    /// The repair is under way until all before this place is acknowledged.
-    Until(u64),
+}
+
+/// How a loss was noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Notice {
+    ByDuplicates,
+    ByTimer,
+    /// By the acknowledgement that ended a repair. To Linux that is still the same repair: it looks at the state after each
+    /// acknowledgement, and keeps neither packets back nor gives the window back.
+    Again,
 }
 
 /// The parameters of BBR: it has none.
@@ -389,20 +400,20 @@ impl Bbr {
     /// BBRModulateCwndForRecovery: as much leaves as arrives, for a round trip; afterwards the window is what it was.
     fn repair_losses(&mut self, sample: &RateSample, acked: u64) {
         match self.repair {
-            Repair::Noticed { by_timer } => {
-                self.repair = Repair::Until(sample.sent);
-                if !by_timer {
+            Repair::Noticed(notice) => {
+                self.repair = Repair::Until { end: sample.sent, by_timer: notice == Notice::ByTimer };
+                if notice == Notice::ByDuplicates {
                     self.conserves = true;
                     self.round_from = sample.delivered.get();
                     self.cwnd = sample.in_flight.get().div_ceil(self.mss) + acked;
                 }
             }
-            Repair::Until(end) if sample.una >= end => {
+            Repair::Until { end, .. } if sample.una >= end => {
                 self.repair = Repair::Not;
                 self.conserves = false;
                 self.cwnd = self.cwnd.max(self.cwnd_before);
             }
-            Repair::Until(_) | Repair::Not => {}
+            Repair::Until { .. } | Repair::Not => {}
         }
     }
 }
@@ -475,7 +486,9 @@ impl Controller for Bbr {
             Cause::Idle => {}
             Cause::Loss | Cause::LossTahoe => {
                 self.keep_window();
-                self.repair = Repair::Noticed { by_timer: false };
+                let is_again =
+                    matches!(self.repair, Repair::Until { by_timer: false, .. } | Repair::Noticed(Notice::Again));
+                self.repair = Repair::Noticed(if is_again { Notice::Again } else { Notice::ByDuplicates });
             }
             Cause::Timeout => {
                 if !congestion.repeated {
@@ -486,7 +499,7 @@ impl Controller for Bbr {
                 // The end of a round trip, whatever was heard.
                 self.round_started = true;
                 self.look_for_policer(true, false, congestion.now);
-                self.repair = Repair::Noticed { by_timer: true };
+                self.repair = Repair::Noticed(Notice::ByTimer);
                 // What is still in the network is counted, and a segment is sent.
                 self.cwnd = congestion.pipe.get() / self.mss + 1;
             }
@@ -498,7 +511,7 @@ impl Controller for Bbr {
         self.full_rounds = 0;
         self.policer = Policer::default();
         if self.repair != Repair::Not {
-            self.repair = Repair::Until(0);
+            self.repair = Repair::Until { end: 0, by_timer: false };
         }
     }
 
