@@ -1,7 +1,7 @@
 //! Sweeps: axes of values, and the points that they span.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{Data, Document, Table, Value};
 use super::error::{Error, Mistake, Place, Problem};
@@ -216,6 +216,10 @@ fn collect(table: &Table, prefix: &str, log: &Log, axes: &mut Vec<Written>) {
                 Problem::Contradiction("is swept twice".into())
             }
             Data::List(items) if !items.is_empty() && items.len() <= POINTS_MAX => {
+                if let Some(twice) = repeated(items) {
+                    let problem = Problem::Contradiction(format!("has the value {} twice", twice.data.found()));
+                    log.add(&twice.place, format!("sweep.\"{path}\""), problem);
+                }
                 axes.push(Written { path, values: items.clone() });
                 continue;
             }
@@ -226,6 +230,12 @@ fn collect(table: &Table, prefix: &str, log: &Log, axes: &mut Vec<Written>) {
         };
         log.add(&value.place, format!("sweep.\"{path}\""), problem);
     }
+}
+
+/// The first value that stands before it as well.
+fn repeated(values: &[Value]) -> Option<&Value> {
+    let mut seen = BTreeSet::new();
+    values.iter().find(|value| !seen.insert(value.data.shown()))
 }
 
 impl Sweep {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use headend_engine::cc::Algorithm;
 use headend_engine::relay::RelayModel;
 use headend_engine::tcp::personality::Personality;
 
@@ -38,8 +39,16 @@ impl Reader<'_> {
         let known =
             Personality::named(&name).map(Draft::from).or_else(|| self.personalities.get(name.as_str()).cloned());
         let base = known.unwrap_or_else(|| {
-            let own = self.personalities.keys().copied();
-            section.unknown("personality", "personality", &name, tcp::names().into_iter().chain(own));
+            if Algorithm::ALL.iter().any(|algorithm| algorithm.name == name) {
+                let text = format!(
+                    "\"{name}\" is a congestion control and no personality: personality = \"linux\" with \
+                     tcp = {{ controller = \"{name}\" }} is a host that has it"
+                );
+                section.wrong("personality", section.place_of("personality"), Problem::Contradiction(text));
+            } else {
+                let own = self.personalities.keys().copied();
+                section.unknown("personality", "personality", &name, tcp::names().into_iter().chain(own));
+            }
             Personality::linux().into()
         });
         let options = section.table_under("tcp", &tcp::SHAPE);

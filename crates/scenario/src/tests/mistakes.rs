@@ -228,6 +228,13 @@ fn a_path_that_leads_nowhere_is_answered_with_the_nearest() {
 }
 
 #[test]
+fn a_congestion_control_in_place_of_a_personality_is_told_of_the_field() {
+    let text = set_message("nodes.a.personality", "cubic");
+    assert!(text.contains("nodes.a.personality: \"cubic\" is a congestion control and no personality"), "{text}");
+    assert!(text.contains("controller = \"cubic\""), "{text}");
+}
+
+#[test]
 fn a_bad_point_of_a_sweep_is_found_before_any_run() {
     let text = format!("{SMALL}[sweep]\n\"links.wire.loss\" = [\n \"0%\",\n \"1%\",\n \"three\",\n \"4\",\n]\n");
     let all = messages(&text);
@@ -251,6 +258,7 @@ fn sweeps_that_cannot_be_are_refused() {
         ("links.wire.loss", vec![], "expected a list of 1 to"),
         ("runs", vec!["1", "2"], "is the same for all points"),
         ("links.wire.speed", vec!["1"], "no such field"),
+        ("links.wire.loss", vec!["1%", "2%", "1%"], "has the value \"1%\" twice"),
     ] {
         let mut document = small();
         document.sweep(path, &values);
