@@ -103,6 +103,12 @@ bench-copying: build-packages $(TARGET)/release/headend ## as root: splice besid
 fuzz: ## fuzz the reader of scenarios, the TCP, its codec and the readers of a proxy's clients for FUZZ_SECONDS each (60); needs a nightly compiler
 	@scripts/fuzz
 
+.PHONY: fuzz-random
+fuzz-random: ## random and damaged input for the parsers of bytes from outside, CASES=200000 of each kind; any compiler will do
+	@PROPTEST_CASES=$(or $(CASES),200000) cargo test --release --locked -p headend-host --lib -- trunk:: nfqueue:: syn::
+	@PROPTEST_CASES=$(or $(CASES),200000) cargo test --release --locked -p headend-engine --lib -- codec:: in_band::
+	@PROPTEST_CASES=$(or $(CASES),200000) cargo test --release --locked -p headend-datagram -p headend-socket --lib
+
 .PHONY: lab
 lab: native ## the simulator beside Linux over a grid of scenarios, in real time: needs root and 20 minutes, and writes a page
 	@$(PYTHON) -m headend.lab run scenarios/lab/[0-9]*.toml --binary $(TARGET)/release/headend --out $(OUT)/lab $(if $(PAGE),--page $(PAGE))

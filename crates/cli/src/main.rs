@@ -17,6 +17,8 @@ mod from_text;
 #[cfg(target_os = "linux")]
 mod lab;
 mod meta;
+#[cfg(target_os = "linux")]
+mod metrics;
 mod outputs;
 mod personalities;
 mod printing;
@@ -31,6 +33,8 @@ mod size;
 mod summary;
 #[cfg(target_os = "linux")]
 mod trunk;
+#[cfg(target_os = "linux")]
+mod visitors;
 
 use std::process::ExitCode;
 

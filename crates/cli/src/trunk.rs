@@ -1,5 +1,6 @@
 //! `headend trunk`
 
+mod admin;
 mod file;
 mod gain;
 mod measure;
@@ -10,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use headend_host::proxy::config::Admin;
 use headend_host::service::{News, Supervisor};
 use headend_host::trunk::{self, Carriage, Config, Fallback, Identity, PeerConfig, Trunk};
 use headend_host::{privilege, sysctl};
@@ -103,6 +105,9 @@ fn check(path: &Path) -> Result<(), Failure> {
         writeln!(out, "public key of this site: {}", read.identity.public())?;
         writeln!(out, "socket: UDP {}", config.listen)?;
         writeln!(out, "status: {}", read.status.display())?;
+        if let Some(admin) = &read.admin {
+            writeln!(out, "page: http://{}", admin.address)?;
+        }
         writeln!(out, "carriage: {}, for {}", config.carriage.name(), read.why)?;
         for (number, peer) in config.peers.iter().enumerate() {
             writeln!(out, "peer {}: {}", peer.name, way(config, number, peer))?;
@@ -144,7 +149,7 @@ fn advice(config: &Config) -> Vec<String> {
 }
 
 fn up(path: &Path) -> Result<(), Failure> {
-    let file::Read { config, identity, status, why } = file::read(path)?;
+    let file::Read { config, identity, status, admin, why } = file::read(path)?;
     let supervisor = Supervisor::from_environment()?;
     let mut notes = vec![format!("carriage: {}, for {why}", config.carriage.name())];
     notes.extend(advice(&config));
@@ -161,7 +166,7 @@ fn up(path: &Path) -> Result<(), Failure> {
     let trunk = Trunk::start(config.clone(), identity)?;
     // From here on the rules are set; whatever fails takes them away again.
     let handle = trunk.handle();
-    if let Err(failure) = prepare(&trunk, &config, &status, &notes) {
+    if let Err(failure) = prepare(&trunk, &config, (&status, admin), &notes) {
         handle.stop();
         trunk.run()?;
         return Err(failure);
@@ -209,10 +214,20 @@ fn up(path: &Path) -> Result<(), Failure> {
 }
 
 /// Opens the status socket, gives up privileges and tells the operator, once the rules are set and before the trunk runs.
-fn prepare(trunk: &Trunk, config: &Config, status: &Path, notes: &[String]) -> Result<(), Failure> {
+fn prepare(
+    trunk: &Trunk,
+    config: &Config,
+    (status, admin): (&Path, Option<Admin>),
+    notes: &[String],
+) -> Result<(), Failure> {
     let listener = status::listen(status)?;
+    let page = admin.as_ref().map(admin::listen).transpose()?;
     privilege::keep_for_trunks()?;
     status::answer(listener, config.name.clone(), trunk.handle())?;
+    if let Some((admin, page)) = admin.zip(page) {
+        eprintln!("page, /status, /metrics and /healthz at http://{}", page.local_addr().unwrap_or(admin.address));
+        admin::answer(page, admin, config.name.clone(), trunk.handle())?;
+    }
     eprintln!("listening on {} (UDP), status at {}", config.listen, status.display());
     for (number, peer) in config.peers.iter().enumerate() {
         eprintln!("peer {}: {}", peer.name, way(config, number, peer));

@@ -7,7 +7,8 @@
 mod sites;
 
 use std::fs;
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use headend_host::packet::{HEADER_BYTES, Interface};
+use headend_host::socket::Info;
 use rustix::process::Signal;
 use sites::{SITES, Sites, USERS, headend, ip, wait_for};
 
@@ -73,6 +75,38 @@ fn traffic_passes_encrypted_and_nothing_is_left_behind() {
     east.end();
     assert_eq!([0, 1].map(|side| sites.routes(side)), before);
     assert!(!sites.reaches(0), "there is no other way");
+}
+
+#[test]
+fn a_trunk_can_be_looked_at_and_announces_segments_that_fit() {
+    if !sites::are_possible() {
+        return;
+    }
+    let sites = Sites::new("slook", true);
+    sites.unroute();
+    let files = sites.write_both(&format!("{SEALED}clamp_mss = true\n[admin]\nlisten = \"127.0.0.1:9081\"\n"), "");
+    let [_west, _east] = sites.up_both(&files);
+    let asked = |path: &str, host: &str| {
+        sites.in_site(0, || {
+            let mut stream = TcpStream::connect("127.0.0.1:9081").expect("it listens");
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("it reads");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("text");
+            answer
+        })
+    };
+    wait_for("all peers carry", || asked("/healthz", "localhost").starts_with("HTTP/1.1 200"));
+    assert!(asked("/metrics", "localhost").contains("headend_trunk_carrying{peer="), "metrics are of each peer");
+    assert!(asked("/status", "127.0.0.1").contains("\"state\":\"carrying\""));
+    assert!(asked("/", "127.0.0.1").contains("<title>headend trunk</title>"));
+    assert!(asked("/status", "evil.example").starts_with("HTTP/1.1 403"), "a page from elsewhere may not read it");
+    // What the device takes is 1426 bytes: less headers of 40, and 12 for the timestamps of each segment.
+    let server = sites.in_user(1, || TcpListener::bind((USERS[1], 0)).expect("the address is there"));
+    let to = server.local_addr().expect("it is bound");
+    let client = sites.in_user(0, || TcpStream::connect(to).expect("the other user is reached"));
+    let (served, _) = server.accept().expect("it came");
+    let segments = [&client, &served].map(|end| Info::of(end).expect("it is open").mss.get());
+    assert_eq!(segments, [1_374; 2], "both ways, and before anything was too long");
 }
 
 #[test]

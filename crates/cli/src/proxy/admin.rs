@@ -13,28 +13,24 @@ mod metrics;
 mod sampler;
 mod status;
 
-use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{self, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{Request, Response, StatusCode};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use headend_host::proxy::Proxy;
 use headend_host::proxy::books::Books;
-use headend_host::proxy::config::Config;
+use headend_host::proxy::config::{self, Config};
 use headend_host::proxy::side::Grant;
 
 use crate::failure::Failure;
+use crate::visitors::{self, respond, say};
 use sampler::Sampler;
 
 /// The thread that answers.
@@ -70,22 +66,7 @@ struct Desk {
     sampler: Mutex<Sampler>,
 }
 
-/// Those who look at the same time; others wait.
-const VISITORS_MAX: usize = 64;
-/// The most of those who may not look that hear so at a time; others are closed on. They take no visitor's place.
-const STRANGERS_MAX: usize = 8;
-/// The time from the first byte of a request to the last of its answer.
-const VISIT: Duration = Duration::from_secs(10);
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
-/// The pause after the machine refused a descriptor, until the next is asked for.
-const PAUSE: Duration = Duration::from_millis(200);
-
-/// The page needs nothing from elsewhere, and may have nothing.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-const TEXT: &str = "text/plain; charset=utf-8";
-
 /// The files of the page: path, type, content.
 const FILES: [(&str, &str, &str); 6] = [
     ("/", "text/html; charset=utf-8", include_str!("admin/page/index.html")),
@@ -158,77 +139,32 @@ async fn serve(socket: TcpListener, desk: Arc<Desk>) {
             sampling.sampler().sample(&sampling.books);
         }
     });
-    let visitors = Arc::new(Semaphore::new(VISITORS_MAX));
-    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
     let mut facts = desk.facts.clone();
-    loop {
-        let Ok(visitor) = visitors.clone().acquire_owned().await else { return };
-        let accepted = tokio::select! {
-            accepted = socket.accept() => accepted,
-            _ = facts.wait_for(|facts| facts.state == State::HandedOver) => break,
-        };
-        let Ok((stream, peer)) = accepted else {
-            tokio::time::sleep(PAUSE).await;
-            continue;
-        };
-        let may_look = desk.facts.borrow().config.admin.as_ref().is_some_and(|admin| admin.admits(peer.ip()));
-        let visitor = if may_look { Ok(visitor) } else { strangers.clone().try_acquire_owned() };
-        let Ok(visitor) = visitor else { continue };
-        let desk = desk.clone();
-        tokio::spawn(async move {
-            let answer = service_fn(|request| {
-                let answer = desk.answer(peer.ip(), &request);
-                async { Ok::<_, Infallible>(answer) }
-            });
-            let visit = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .keep_alive(false)
-                .max_buf_size(16 * 1024)
-                .serve_connection(TokioIo::new(stream), answer);
-            // Whether it hears the answer is its own affair.
-            let _ = tokio::time::timeout(VISIT, visit).await;
-            drop(visitor);
-        });
-    }
-    // The listener is another's from here on; those who came before have their answers.
-    drop(socket);
-    let _ = visitors.acquire_many(VISITORS_MAX as u32).await;
+    // The listener is another's from then on.
+    let ended = async move { drop(facts.wait_for(|facts| facts.state == State::HandedOver).await) };
+    visitors::serve(socket, desk, ended).await;
 }
 
 impl Desk {
     fn sampler(&self) -> std::sync::MutexGuard<'_, Sampler> {
         self.sampler.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn answer(&self, peer: IpAddr, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+impl visitors::Desk for Desk {
+    fn admin(&self) -> Option<config::Admin> {
+        self.facts.borrow().config.admin.clone()
+    }
+
+    fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         let facts = self.facts.borrow().clone();
         let path = request.uri().path();
-        let Some(admin) = &facts.config.admin else { return say(StatusCode::NOT_FOUND, "nobody may look\n") };
-        if !admin.admits(peer) {
-            return say(StatusCode::FORBIDDEN, "this address is not among admin.clients\n");
-        }
-        if !is_own_name(request.headers().get(header::HOST), &admin.names) {
-            // A page from elsewhere whose name leads here (DNS rebinding) would read it with the operator's browser.
-            return say(StatusCode::FORBIDDEN, "ask under an address, as localhost, or list the name in admin.names\n");
-        }
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut answer = say(StatusCode::METHOD_NOT_ALLOWED, "GET or HEAD\n");
-            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return answer;
-        }
         match path {
             "/healthz" => match facts.state {
                 State::Serving => say(StatusCode::OK, "serving\n"),
                 state => say(StatusCode::SERVICE_UNAVAILABLE, &format!("{}\n", state.name())),
             },
-            "/metrics" => {
-                let accept = request.headers().get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-                let form = metrics::Form::preferred(&accept.collect::<Vec<_>>().join(","));
-                match metrics::text(form, &self.books, &facts, &self.sampler()) {
-                    Ok(text) => respond(StatusCode::OK, form.content_type(), text),
-                    Err(error) => say(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
-                }
-            }
+            "/metrics" => visitors::metrics(request, |form| metrics::text(form, &self.books, &facts, &self.sampler())),
             "/status" => match status::StatusQuestion::read(request.uri().query().unwrap_or_default()) {
                 Ok(question) => {
                     let text = status::answer(&question, &self.books, &facts, &self.sampler()).to_string();
@@ -240,61 +176,6 @@ impl Desk {
                 Some((_, kind, content)) => respond(StatusCode::OK, kind, *content),
                 None => say(StatusCode::NOT_FOUND, "there are /, /status, /metrics and /healthz\n"),
             },
-        }
-    }
-}
-
-fn say(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
-    respond(status, TEXT, text.to_owned())
-}
-
-fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
-    *response.status_mut() = status;
-    for (name, value) in [
-        (header::CONTENT_TYPE, kind),
-        (header::CACHE_CONTROL, "no-store"),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
-}
-
-/// True if a browser that says `host` meant this place: an address, `localhost`, or a name from the list.
-fn is_own_name(host: Option<&HeaderValue>, names: &[String]) -> bool {
-    // Only programs leave it out (RFC 9112 s3.2), and they are led by no page.
-    let Some(host) = host else { return true };
-    let Ok(host) = host.to_str() else { return false };
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    let is_named = |known: &str| known.eq_ignore_ascii_case(name);
-    name.parse::<IpAddr>().is_ok() || is_named("localhost") || names.iter().any(|known| is_named(known))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_addresses_and_listed_names_are_taken_for_this_place() {
-        let names = ["proxy.example.net".to_owned()];
-        for (host, expected) in [
-            ("127.0.0.1:9080", true),
-            ("[::1]:9080", true),
-            ("localhost:9080", true),
-            ("LOCALHOST", true),
-            ("proxy.example.net:9080", true),
-            ("evil.example:9080", false),
-            ("127.0.0.1.evil.example", false),
-            ("", false),
-        ] {
-            let value = HeaderValue::from_str(host).unwrap();
-            assert_eq!(is_own_name(Some(&value), &names), expected, "{host:?}");
         }
     }
 }

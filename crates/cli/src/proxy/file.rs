@@ -13,7 +13,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAcces
 use headend_engine::units::Bytes;
 use headend_engine::units::quantity;
 use headend_host::proxy::access::{Destinations, NameRule, Networks, Rule};
-use headend_host::proxy::config::{Admin, Answer, Config, Limits, Listener, Log, LogFormat, Model, Spool, Way};
+use headend_host::proxy::config::{Answer, Config, Limits, Listener, Log, LogFormat, Model, Spool, Way};
 use headend_host::proxy::field::{Field, Table, Written};
 use headend_host::proxy::inbound::Destination;
 use headend_host::proxy::inbound::proxy_protocol::Version;
@@ -24,6 +24,7 @@ use headend_host::proxy::users::Users;
 use super::WayName;
 use crate::failure::Failure;
 use crate::from_text::from_text;
+use crate::visitors::AdminTable;
 
 /// Reads the file of a proxy.
 pub(super) fn read(path: &Path) -> Result<Config, Failure> {
@@ -164,16 +165,6 @@ struct SpoolTable {
     quota: Size,
 }
 
-#[derive(Debug, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AdminTable {
-    listen: SocketAddr,
-    #[serde(default)]
-    clients: Vec<Network>,
-    #[serde(default)]
-    names: Vec<String>,
-}
-
 from_text!(Size, Bytes, |text| quantity::size(text).ok_or_else(|| quantity::SIZE.to_owned()));
 from_text!(RuleText, Rule, |text| Rule::read(text).map_err(str::to_owned));
 from_text!(NameText, NameRule, |text| NameRule::read(text).map_err(str::to_owned));
@@ -290,11 +281,7 @@ impl File {
         config.control = self.control.map(|path| folder.join(path));
         config.syslog = self.syslog.map(|path| folder.join(path));
         config.handover = self.handover.map(|path| folder.join(path));
-        config.admin = self.admin.map(|table| Admin {
-            address: table.listen,
-            clients: Networks::new(table.clients.into_iter().map(|network| network.0).collect()),
-            names: table.names,
-        });
+        config.admin = self.admin.map(AdminTable::admin);
         Ok(config)
     }
 }

@@ -14,6 +14,7 @@ use headend_engine::circuit::turns::Class;
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Duration;
 use headend_engine::units::{Bytes, Rate, quantity};
+use headend_host::proxy::config::Admin;
 use headend_host::trunk::{
     Carriage, Config, DeviceConfig, EdgeClass, Fallback, Identity, Matches, PeerConfig, PublicKey, Receive, SecretKey,
     Send,
@@ -22,6 +23,7 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 
 use crate::failure::Failure;
 use crate::from_text::{found, from_text};
+use crate::visitors::AdminTable;
 
 /// The folder of the sockets at which statuses can be asked for, unless the file says otherwise.
 pub(super) const STATUS_FOLDER: &str = "/run/headend";
@@ -39,6 +41,8 @@ pub(super) struct Read {
     pub(super) identity: Identity,
     /// The socket at which its status can be asked for.
     pub(super) status: PathBuf,
+    /// Who may look at its page and its metrics; nobody without it.
+    pub(super) admin: Option<Admin>,
     /// The reason for the carriage that it has.
     pub(super) why: String,
 }
@@ -99,6 +103,7 @@ struct File {
     #[serde(default)]
     classes: ClassesName,
     status: Option<PathBuf>,
+    admin: Option<AdminTable>,
     #[serde(default)]
     class: Vec<ClassTable>,
     #[serde(default)]
@@ -302,7 +307,11 @@ impl File {
             name,
         };
         let status = status.unwrap_or_else(|| Path::new(STATUS_FOLDER).join(format!("trunk-{}.sock", config.name)));
-        Ok(Read { config, identity, status, why })
+        let admin = self.admin.map(AdminTable::admin);
+        if let Some(fault) = admin.as_ref().and_then(Admin::fault) {
+            return Err(("admin.clients".to_owned(), fault.to_owned()));
+        }
+        Ok(Read { config, identity, status, admin, why })
     }
 }
 

@@ -121,7 +121,7 @@ fn found() -> Result<Vec<PathBuf>, Failure> {
     Ok(sockets)
 }
 
-fn as_json(name: &str, status: &Status) -> Value {
+pub(super) fn as_json(name: &str, status: &Status) -> Value {
     json!({
         "name": name,
         "up_s": status.up.as_secs_f64(),

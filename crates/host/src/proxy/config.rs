@@ -252,6 +252,14 @@ impl Limits {
 }
 
 impl Admin {
+    /// The fault of `clients`, if there is one.
+    pub fn fault(&self) -> Option<&'static str> {
+        let is_open = !self.address.ip().to_canonical().is_loopback() && self.clients.is_empty();
+        is_open.then_some(
+            "missing: beyond the loopback those may look who are listed, such as clients = [\"10.1.0.0/16\"]",
+        )
+    }
+
     /// True if `address` may look.
     pub fn admits(&self, address: IpAddr) -> bool {
         admits(&self.clients, address)
@@ -368,11 +376,8 @@ impl Config {
         }
         let wrong = |field, what: &str| Err(Wrong { listener: None, field, what: what.to_owned() });
         if let Some(admin) = &self.admin {
-            if !admin.address.ip().to_canonical().is_loopback() && admin.clients.is_empty() {
-                return wrong(
-                    "admin.clients",
-                    "missing: beyond the loopback those may look who are listed, such as clients = [\"10.1.0.0/16\"]",
-                );
+            if let Some(fault) = admin.fault() {
+                return wrong("admin.clients", fault);
             }
             let is_there = |listener: &Listener| listener.address == admin.address && admin.address.port() != 0;
             if self.listeners.iter().any(is_there) {

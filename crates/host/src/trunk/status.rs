@@ -33,7 +33,7 @@ pub struct Status {
 }
 
 /// The status of a peer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PeerStatus {
     /// Its name.
     pub name: String,

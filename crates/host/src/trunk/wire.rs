@@ -415,6 +415,28 @@ mod tests {
             }
         }
 
+        /// What a fuzzer would come to: a message that was written, with some of its bytes changed, gone or doubled.
+        #[test]
+        fn a_damaged_message_is_another_or_none(
+            message in message(), harms in vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..6),
+        ) {
+            let mut bytes = Vec::new();
+            message.write(&mut bytes);
+            for (at, byte, harm) in harms {
+                let at = at.index(bytes.len());
+                match harm {
+                    0 => bytes[at] ^= byte,
+                    1 => bytes.truncate(at.max(1)),
+                    _ => bytes.insert(at, byte),
+                }
+            }
+            if let Some(message) = Message::read(&bytes) {
+                let mut again = Vec::new();
+                message.write(&mut again);
+                prop_assert_eq!(again, bytes);
+            }
+        }
+
         #[test]
         fn any_bytes_are_a_datagram_or_none(
             kind in 0..6_u8,

@@ -9,6 +9,8 @@ use headend_engine::relay::Side;
 use headend_host::proxy::books::{Books, FlowPage};
 use headend_host::socket::Info;
 
+use crate::metrics::unix_seconds;
+
 pub(super) const SIDES: [Side; 2] = [Side::Local, Side::Remote];
 
 /// Samples that are kept: five minutes.
@@ -223,11 +225,6 @@ pub(super) fn all(books: &Books) -> impl Iterator<Item = Arc<FlowPage>> {
 
 fn srtt_ns(info: &Info) -> u64 {
     info.srtt.as_nanos()
-}
-
-/// Seconds since 1970.
-pub(super) fn unix_seconds(time: SystemTime) -> f64 {
-    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// The quantile of `values_ns` by the nearest rank, in seconds.

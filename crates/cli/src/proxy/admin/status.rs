@@ -11,8 +11,9 @@ use headend_host::proxy::side::Grant;
 use headend_host::socket::{Info, RecoveryPhase};
 use serde_json::{Map, Value, json};
 
-use super::sampler::{SIDES, Sample, Sampler, all, unix_seconds};
+use super::sampler::{SIDES, Sample, Sampler, all};
 use super::{Facts, State};
+use crate::metrics::unix_seconds;
 
 /// The question that the status answers.
 #[derive(Debug, PartialEq, Eq)]

@@ -127,6 +127,16 @@ fn sealed_carriage_blocks_without_a_circuit_and_has_a_device_of_its_name() {
 }
 
 #[test]
+fn who_may_look_from_afar_is_listed() {
+    let (folder, text) = smallest();
+    let parsed = |admin: &str| parse(&folder.path().join("west.toml"), &format!("{text}[admin]\n{admin}\n"));
+    assert!(parsed("listen = \"127.0.0.1:9081\"").is_ok_and(|read| read.admin.is_some()));
+    assert!(parsed("listen = \"0.0.0.0:9081\"\nclients = [\"10.1.0.0/16\"]").is_ok());
+    let message = parsed("listen = \"0.0.0.0:9081\"").unwrap_err();
+    assert!(message.contains("admin.clients: missing"), "{message}");
+}
+
+#[test]
 fn two_peers_must_not_be_the_same_or_have_the_same_networks() {
     let (folder, text) = smallest();
     let second = |network: &str| {
@@ -155,12 +165,13 @@ fn the_reference_has_each_field_that_the_reader_knows_and_no_other() {
         let message = parse(&folder.path().join("west.toml"), &text).expect_err("there is no such field");
         let (_, fields) = message.split_once("expected one of ").expect("the reader lists its fields");
         let mut fields: Vec<String> = fields.split('`').skip(1).step_by(2).map(str::to_owned).collect();
-        fields.retain(|field| !["peer", "class"].contains(&field.as_str()));
+        fields.retain(|field| !["peer", "class", "admin"].contains(&field.as_str()));
         fields.sort_unstable();
         fields
     };
     assert_eq!(known(format!("none_such = 1\n{text}")), documented("The whole"));
     assert_eq!(known(format!("{text}none_such = 1\n")), documented("`[[peer]]`"));
+    assert_eq!(known(format!("{text}[admin]\nnone_such = 1\n")), documented("`[admin]`"));
     assert_eq!(known(format!("{text}[[class]]\nname = \"a\"\nnone_such = 1\n")), documented("`[[class]]`"));
 }
 
