@@ -14,6 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use proxied::{Proxy, Server, Tongue, connected, noise, rest_of};
 use rustls::pki_types::pem::PemObject;
@@ -40,13 +41,19 @@ fn put(name: &str, folder: &Path) {
 
 /// A proxy whose way in for HTTP takes TLS, and the folder of its certificate.
 fn proxy() -> (Proxy, TempDir) {
+    proxy_with("")
+}
+
+/// The same, with these limits and what follows them.
+fn proxy_with(tables: &str) -> (Proxy, TempDir) {
     let folder = TempDir::new().unwrap();
     put("first", folder.path());
     let path = folder.path().display().to_string();
     let proxy = Proxy::start_edited(|text| {
         let tls = format!("way = \"http\"\ncertificate = \"{path}/proxy.pem\"\nkey = \"{path}/proxy.key\"\n");
         // Four descriptors each, of however few the machine grants; and files that are root's alone, to be read again.
-        let few = text.replace("[destinations]", "[limits]\nconnections = 64\n[destinations]");
+        let few = text.replace("[destinations]", "[LIMITS]\n[destinations]");
+        let few = few.replace("[LIMITS]", &format!("[limits]\nconnections = 64\n{tables}"));
         format!("user = \"root\"\n{}", few.replace("way = \"http\"\n", &tls))
     });
     (proxy, folder)
@@ -100,6 +107,33 @@ fn a_connection_that_is_cut_without_a_word_of_tls_is_a_reset() {
     proxied::reset(server);
     let end = client.read(&mut [0; 1]).unwrap_err().kind();
     assert!(matches!(end, ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof), "{end:?}");
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_reset_and_its_sockets_are_gone() {
+    let (proxy, _folder) = proxy_with("half_closed = \"500ms\"\n[local]\nsend_buffer = \"8KB\"\n");
+    let sockets = || {
+        let all = fs::read_dir(format!("/proc/{}/fd", proxy.process_id())).expect("it runs");
+        let links = all.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+    };
+    let before = sockets();
+    let (listening, mut client) = (Server::new(), client(&proxy));
+    socket2::SockRef::from(&client.sock).set_recv_buffer_size(4_096).unwrap();
+    let address = listening.address();
+    client.write_all(format!("CONNECT {address} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
+    client.read_exact(&mut [0; 39]).unwrap();
+    client.conn.send_close_notify();
+    client.flush().unwrap();
+    let mut server = listening.accept();
+    server.write_all(&noise(1, 100_000)).unwrap();
+    drop(server);
+    let end = Instant::now() + proxied::PATIENCE;
+    while sockets() > before {
+        assert!(Instant::now() < end, "its sockets stay: {} and {before}", sockets());
+        thread::sleep(Duration::from_millis(20));
+    }
+    drop(client);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use headend_engine::relay::Side;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinHandle;
 
 use super::Shared;
 use super::access::subscriber;
@@ -57,6 +58,15 @@ struct Line<'a> {
     session: &'a Session,
     flow: &'a FlowPage,
     ending: Ending,
+}
+
+/// The task outside of a client's connection, which does not outlive its session.
+struct Encrypting(JoinHandle<()>);
+
+impl Drop for Encrypting {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// What begins when a client was understood.
@@ -121,7 +131,15 @@ impl Session {
             return;
         }
         line.ending = match self.enter(stream).await {
-            Ok((stream, original, outside)) => self.converse(&page, (stream, original), outside, spare).await,
+            Ok((stream, original, outside)) => {
+                let outside = outside.map(|outside| Encrypting(tokio::spawn(outside.serve(page.flow.clone()))));
+                let ending = self.converse(&page, (stream, original), spare).await;
+                if let Some(mut outside) = outside {
+                    // What it still holds keeps this client's place, or clients that read nothing would cost nothing.
+                    let _ = tokio::time::timeout(self.config.limits.half_closed, &mut outside.0).await;
+                }
+                ending
+            }
             Err(ending) => ending,
         };
         if !matches!(line.ending, Ending::Joined(_) | Ending::Told) {
@@ -176,14 +194,10 @@ impl Session {
         &self,
         page: &Page,
         (stream, original): (TcpStream, SocketAddr),
-        outside: Option<Outside>,
         spare: Option<OwnedFd>,
     ) -> Ending {
         let flow = &*page.flow;
         let mut local = SessionSocket::new(stream, flow, Side::Local);
-        if let Some(outside) = outside {
-            tokio::spawn(outside.serve(page.flow.clone()));
-        }
         // Boxed, because it is large, and gone before the relaying begins.
         match Box::pin(self.open(page, local.socket.stream(), original, spare)).await {
             Ok(Begun::Opened(opened)) => self.relay(flow, &mut local, *opened).await,

@@ -91,7 +91,7 @@ impl Tls {
 
 impl Outside {
     /// Moves bytes until both directions have ended, or either end fails: then both are reset. The books have the client's
-    /// own socket meanwhile.
+    /// own socket meanwhile, so this begins when they have had the inside's.
     pub(super) async fn serve(mut self, flow: Arc<FlowPage>) {
         flow.set_socket(Side::Local, Some(self.client.get_ref().0.as_raw_fd()));
         let listed = Listed(&flow);
