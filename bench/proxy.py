@@ -185,12 +185,17 @@ NGINX = "nginx"
 COLUMNS = ("direct", OURS, OURS_ALONE, *HAPROXIES, NGINX)
 
 
-def headend_config(name: str, port: int, server_port: int) -> str:
+FLOWING = 'memory = "256MB"\nmemory_per_connection = "4MB"\n'
+"""What a direction of ours may hold so that a pipe is full at once; about what one of HAProxy's holds."""
+
+
+def headend_config(name: str, port: int, server_port: int, flows: bool) -> str:
     """As it is, but for what is limited, and for the congestion control that the others have."""
+    held = FLOWING if flows else f'memory = "{HELD_BYTES_MAX}B"\n'
     return (
         f'workers = {1 if name == OURS_ALONE else 2}\n[[listen]]\naddress = "{PROXY_ADDRESS}:{port}"\nway = "forward"\n'
         f'to = "{SERVER_ADDRESS}:{server_port}"\nclients = ["10.83.1.0/24"]\n'
-        f'[limits]\nconnections = 9000\nconnections_per_client = 9000\nmemory = "{HELD_BYTES_MAX}B"\n'
+        f"[limits]\nconnections = 9000\nconnections_per_client = 9000\n{held}"
         '[local]\ncongestion_control = "cubic"\n[remote]\ncongestion_control = "cubic"\n'
     )
 
@@ -224,7 +229,7 @@ def proxies(binary: Path, server_port: int, folder: Path, least: bool = False) -
     commands = []
     for name in (OURS,) if least else (OURS, OURS_ALONE):
         ours = folder / f"headend-{server_port}-{len(commands)}.toml"
-        ours.write_text(headend_config(name, 8000 + len(commands), server_port))
+        ours.write_text(headend_config(name, 8000 + len(commands), server_port, flows=not least))
         commands.append((name, [str(binary.resolve()), "proxy", "--config", str(ours)]))
     for name in HAPROXIES[::2] if least else HAPROXIES:
         if shutil.which("haproxy", path=PATH):

@@ -300,11 +300,12 @@ impl<'a> Wire<'a> {
 
     fn read(&mut self, from: Side, len: Bytes, scratch: &mut [u8]) -> Option<Fresh> {
         let to = from.other();
-        let want = scratch.len().min(usize::try_from(len.get()).unwrap_or(usize::MAX));
-        let want = want.min(self.held[to as usize].room()).min(self.quota.piece());
-        if self.legs[from as usize].flows() && self.splice(from, want) {
+        let most = usize::try_from(len.get()).unwrap_or(usize::MAX);
+        let most = most.min(self.held[to as usize].room()).min(self.quota.piece());
+        if self.legs[from as usize].flows() && self.splice(from, most) {
             return None;
         }
+        let want = most.min(scratch.len());
         let reserved = Held::room_for(want);
         if !self.books.memory.take(reserved) {
             self.pass_through(from, want, scratch);
