@@ -69,10 +69,12 @@ impl Arrivals {
         self.at(0).load(Ordering::Acquire)
     }
 
-    /// Notes that the device was found empty after `come` packets had come. If no more have come since it was empty before, those
-    /// that were not read are none that are still on their way: there was no room for them.
+    /// Notes that the device was found empty after `come` packets had come. If no more have come since it was empty before, or they are
+    /// more than processors can be about to put there, those that were not read are none that are still on their way: there was no
+    /// room for them.
     pub(crate) fn was_empty(&mut self, come: u64) {
-        if come == self.at_empty || self.next.is_none_or(|next| next > come) {
+        const ON_THEIR_WAY_MAX: u64 = 1_024;
+        if come == self.at_empty || self.next.is_none_or(|next| next > come || come - next > ON_THEIR_WAY_MAX) {
             self.next = Some(come);
         }
         self.at_empty = come;

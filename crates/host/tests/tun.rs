@@ -223,3 +223,46 @@ fn an_idle_reactor_takes_less_than_a_hundredth_of_a_core() {
     running.stop();
     assert!(share < 0.01, "an idle reactor took {:.3}% of a core", 100.0 * share);
 }
+
+/// CLOCK_MONOTONIC now, in nanoseconds.
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[test]
+fn the_kernel_notes_when_packets_come_also_after_some_found_no_room() {
+    if !is_root() {
+        return;
+    }
+    let place = Made::new("noted");
+    let mut setup = DeviceSetup::new("path", vec![(A, 24)], 1_500);
+    setup.change.tx_queue_len = Some(50);
+    let mut tun = place.tun_with(setup);
+    tun.note_arrivals().expect("root may load programs");
+    let socket = place.0.run(|| UdpSocket::bind((A, 0))).expect("the namespace is there").expect("any port");
+    let send = |count: u32| (0..count).for_each(|_| drop(socket.send_to(b"one", (B, 9))));
+    let mut read_all = || {
+        let mut buffer = [0; 2_000];
+        let mut times = Vec::new();
+        while tun.receive(&mut buffer).is_ok() {
+            times.push(tun.came_ns());
+        }
+        times
+    };
+    // What came before, as the kernel's own announcements, may not have been noted; from the first time that it is empty on, all are.
+    send(1);
+    read_all();
+    for beyond in [0, 200, 5_000] {
+        send(beyond);
+        read_all();
+        // Found empty twice, with none between.
+        read_all();
+        let before = now_ns();
+        send(3);
+        let after = now_ns();
+        let times = read_all();
+        let own = times.iter().filter(|time| time.is_some_and(|time| (before..=after).contains(&time))).count();
+        assert!(own >= 3 && times.is_sorted(), "after {beyond}: {times:?} of {before} to {after}");
+    }
+}
