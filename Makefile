@@ -94,6 +94,10 @@ bench-quic: conform-packages build-packages $(VENV)/.run $(TARGET)/release/heade
 bench-trunk: bench-packages $(TARGET)/release/headend ## as root: a trunk's throughput, CPU and latency, beside plain forwarding and wireguard-go; ONLY="stream latency" for parts
 	@python3 bench/trunk.py --binary $(TARGET)/release/headend $(foreach part,$(ONLY),--only $(part)) $(if $(PAGE),--page $(PAGE))
 
+.PHONY: bench-socket
+bench-socket: bench-packages $(TARGET)/release/headend ## as root: a tunnel's goodput on damaged lines, its share beside CUBIC and its CPU, beside the kernel's TCPs and kcptun; ONLY="loss share cpu" for parts
+	@python3 bench/tunnel.py --binary $(TARGET)/release/headend $(foreach part,$(ONLY),--only $(part)) $(if $(PAGE),--page $(PAGE))
+
 .PHONY: bench-copying
 bench-copying: build-packages $(TARGET)/release/headend ## as root: splice beside reads and writes of several sizes, from socket to socket
 	@cargo build --quiet --release --locked -p headend-host --example copying

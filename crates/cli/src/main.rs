@@ -34,6 +34,8 @@ mod summary;
 #[cfg(target_os = "linux")]
 mod trunk;
 #[cfg(target_os = "linux")]
+mod tunnel;
+#[cfg(target_os = "linux")]
 mod visitors;
 
 use std::process::ExitCode;
@@ -69,6 +71,8 @@ enum Command {
     Trunk(trunk::Arguments),
     #[cfg(target_os = "linux")]
     Record(record::Arguments),
+    #[cfg(target_os = "linux")]
+    Tunnel(tunnel::Arguments),
     Check(request::Arguments),
     Size(size::Arguments),
     Personalities(personalities::Arguments),
@@ -104,6 +108,8 @@ fn main() -> ExitCode {
         Command::Trunk(arguments) => trunk::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Record(arguments) => record::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Tunnel(arguments) => tunnel::run(&arguments),
         Command::Check(arguments) => request::check(&arguments),
         Command::Size(arguments) => size::run(&arguments),
         Command::Personalities(arguments) => personalities::run(&arguments),

@@ -19,6 +19,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::Failure;
 use crate::printing;
+pub(crate) use file::controller;
+pub(crate) use measure::span;
 
 /// Carry all packets to another site as one aggregate under TCP's congestion control
 #[derive(Args, Debug)]

@@ -22,7 +22,7 @@ pub struct Config {
     /// Bytes that the peer may send ahead of what is read, at first, of one stream; of all streams of a connection four times as
     /// many. Both grow with the path.
     pub window: u32,
-    /// The most that all streams of a connection grow to, and one stream to half of it.
+    /// The most that all streams of a connection grow to, and one stream to a sixteenth of it.
     pub window_max: u32,
     /// Bytes by which the windows of all connections together may grow. What waits at all is bounded by this and, for each
     /// connection, by the windows at first.
@@ -39,7 +39,7 @@ impl Default for Config {
             connections_per_key: 1_024,
             streams_max: 1_024,
             window: 131_072,
-            window_max: 32 << 20,
+            window_max: 64 << 20,
             memory: 512 << 20,
         }
     }

@@ -71,6 +71,8 @@ struct State {
     lines: BTreeMap<Handle, LineState>,
     incoming: VecDeque<Handle>,
     is_closed: bool,
+    /// The task that drives it is at its end.
+    is_over: bool,
     /// Why the endpoint can do nothing any more.
     failed: Option<String>,
 }
@@ -120,8 +122,14 @@ impl Endpoint {
         let udp = UdpSocketState::new((&socket).into())?;
         let socket = UdpSocket::from_std(socket.into())?;
         let address = socket.local_addr()?;
-        let state =
-            State { machine, lines: BTreeMap::new(), incoming: VecDeque::new(), is_closed: false, failed: None };
+        let state = State {
+            machine,
+            lines: BTreeMap::new(),
+            incoming: VecDeque::new(),
+            is_closed: false,
+            is_over: false,
+            failed: None,
+        };
         let shared = Arc::new(Shared {
             socket,
             udp,
@@ -201,6 +209,19 @@ impl Endpoint {
         self.inner.shared.close(code, reason);
     }
 
+    /// Waits until an endpoint that was closed has told its peers so.
+    pub async fn closed(&self) {
+        loop {
+            let heard = self.inner.shared.arrivals.notified();
+            tokio::pin!(heard);
+            heard.as_mut().enable();
+            if self.inner.shared.lock().is_over {
+                return;
+            }
+            heard.await;
+        }
+    }
+
     /// Why it ended by itself, if it did: the system refused something that it cannot be without.
     pub fn failed(&self) -> Option<String> {
         self.inner.shared.lock().failed.clone()
@@ -268,6 +289,12 @@ impl Connection {
     /// Closes the connection. What has not come by now does not come.
     pub fn close(&self, code: u64, reason: &str) {
         self.line.close(code, reason);
+    }
+
+    /// Returns true until it has ended.
+    pub fn is_open(&self) -> bool {
+        let state = self.shared().lock();
+        state.lines.get(&self.line.handle).is_some_and(|line| line.ended.is_none())
     }
 
     /// The peer's key and address, and the counts; `None` once it has ended.

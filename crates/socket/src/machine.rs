@@ -255,6 +255,11 @@ impl Machine {
         self.entries.get(&handle.0).is_none_or(|entry| entry.connection.streams.is_sent(id))
     }
 
+    /// The peer's reason to read no more of a stream, if it does not.
+    pub fn stopped(&self, handle: Handle, id: StreamId) -> Option<u64> {
+        self.entries.get(&handle.0)?.connection.streams.stopped(id)
+    }
+
     /// Closes a connection. What has not come by now does not come.
     pub fn close(&mut self, now: Time, handle: Handle, code: u64, reason: &str) {
         if let Some(connection) = self.entry(handle) {

@@ -206,7 +206,7 @@ from_text!(Protocol, u8, |text: &str| {
 
 /// The controller of this name, with the parameters that the simulator gives it too, but for FAST: an alpha of 20 segments of
 /// 6000 bytes would be a long queue.
-fn controller(name: &str) -> Option<Algorithm> {
+pub(crate) fn controller(name: &str) -> Option<Algorithm> {
     match name {
         "reno" => Some(reno::Parameters.into()),
         "cubic" => Some(Personality::linux().controller),

@@ -38,7 +38,7 @@ pub(super) struct Measured {
 }
 
 /// Reads a time of the command line.
-pub(super) fn span(text: &str) -> Result<Span, String> {
+pub(crate) fn span(text: &str) -> Result<Span, String> {
     let span = quantity::span(text).ok_or_else(|| format!("expected {}", quantity::SPAN))?;
     if span < DURATION_MIN { Err("expected 3 s at least".to_owned()) } else { Ok(span) }
 }

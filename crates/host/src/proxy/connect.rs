@@ -24,24 +24,33 @@ const ADDRESSES_MAX: usize = 16;
 
 /// Why no server was reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
-    pub(crate) kind: Kind,
+pub struct Failure {
+    /// The kind.
+    pub kind: FailureKind,
     /// The reason in words, for the log.
-    pub(crate) why: String,
+    pub why: String,
     /// The words for the client, who is not to learn what names that it tries lead to; the same as `why` if `None`.
     told: Option<String>,
 }
 
 /// The kinds of failure that an answer can tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum FailureKind {
+    /// The rules do not let it go there.
     Denied,
+    /// The name has no address.
     NoAddress,
+    /// The server has refused it.
     Refused,
+    /// There is no way to the network.
     NetworkUnreachable,
+    /// There is no way to the host.
     HostUnreachable,
+    /// The server, or the name's, has not answered.
     TimedOut,
+    /// It asks for more than it may in a second.
     TooManyRequests,
+    /// Something failed here.
     Own,
 }
 
@@ -67,11 +76,12 @@ impl Dialer<'_> {
     pub(crate) async fn connect(mut self, to: &Destination, limit: Duration) -> Result<TcpStream, Failure> {
         let deadline = Instant::now() + limit;
         if let Some(Err(why)) = self.names.map(|rules| rules.check_name(&to.host)) {
-            return Err(Failure::new(Kind::Denied, format!("{to} is not allowed: {why}")));
+            return Err(Failure::new(FailureKind::Denied, format!("{to} is not allowed: {why}")));
         }
-        let late = || Failure::new(Kind::TimedOut, format!("{to} did not answer within {} s", limit.as_secs_f64()));
+        let late =
+            || Failure::new(FailureKind::TimedOut, format!("{to} did not answer within {} s", limit.as_secs_f64()));
         let addresses = tokio::time::timeout_at(deadline, self.resolve(to)).await.map_err(|_| {
-            Failure::new(Kind::TimedOut, format!("{to} was not resolved within {} s", limit.as_secs_f64()))
+            Failure::new(FailureKind::TimedOut, format!("{to} was not resolved within {} s", limit.as_secs_f64()))
         })??;
         let mut denied = None;
         let mut allowed = Vec::new();
@@ -87,7 +97,7 @@ impl Dialer<'_> {
         if allowed.is_empty() {
             return Err(match denied {
                 Some((address, why)) => Failure::denied(to, address, &why),
-                None => Failure::new(Kind::NoAddress, format!("{to} has no address of the client's family")),
+                None => Failure::new(FailureKind::NoAddress, format!("{to} has no address of the client's family")),
             });
         }
         if let Some(made) = self.made.take() {
@@ -152,10 +162,10 @@ impl Dialer<'_> {
         match &to.host {
             Host::Address(address) => Ok(vec![SocketAddr::new(*address, to.port)]),
             Host::Name(name) => {
-                let no = |why: String| Failure::new(Kind::NoAddress, format!("{name} has no address: {why}"));
+                let no = |why: String| Failure::new(FailureKind::NoAddress, format!("{name} has no address: {why}"));
                 let found =
                     self.lookups.find(self.client, name, to.port).await.map_err(|error| match error.kind() {
-                        io::ErrorKind::TimedOut => Failure::new(Kind::TimedOut, format!("{name}: {error}")),
+                        io::ErrorKind::TimedOut => Failure::new(FailureKind::TimedOut, format!("{name}: {error}")),
                         _ => no(error.to_string()),
                     })?;
                 let mut addresses: Vec<SocketAddr> = Vec::new();
@@ -184,7 +194,8 @@ fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 }
 
 impl Failure {
-    pub(crate) fn new(kind: Kind, why: impl Into<String>) -> Failure {
+    /// A failure of this kind, and the reason in words.
+    pub fn new(kind: FailureKind, why: impl Into<String>) -> Failure {
         Failure { kind, why: why.into(), told: None }
     }
 
@@ -196,42 +207,50 @@ impl Failure {
             Host::Name(_) => Some(format!("{to} is not allowed")),
         };
         let reached = if told.is_some() { format!("{to}, {address},") } else { address.to_string() };
-        Failure { kind: Kind::Denied, why: format!("{reached} is not allowed: {why}"), told }
+        Failure { kind: FailureKind::Denied, why: format!("{reached} is not allowed: {why}"), told }
     }
 
     fn of(to: &Destination, error: &io::Error) -> Failure {
         let kind = match error.kind() {
-            io::ErrorKind::ConnectionRefused => Kind::Refused,
-            io::ErrorKind::NetworkUnreachable => Kind::NetworkUnreachable,
-            io::ErrorKind::HostUnreachable => Kind::HostUnreachable,
-            io::ErrorKind::TimedOut => Kind::TimedOut,
-            _ => Kind::Own,
+            io::ErrorKind::ConnectionRefused => FailureKind::Refused,
+            io::ErrorKind::NetworkUnreachable => FailureKind::NetworkUnreachable,
+            io::ErrorKind::HostUnreachable => FailureKind::HostUnreachable,
+            io::ErrorKind::TimedOut => FailureKind::TimedOut,
+            _ => FailureKind::Own,
         };
         Failure::new(kind, format!("{to}: {error}"))
     }
 
+    /// The words for the client.
+    pub fn told(&self) -> &str {
+        self.told.as_ref().unwrap_or(&self.why)
+    }
+
     /// The failure as an HTTP proxy reports it.
-    pub(crate) fn http(&self) -> Refusal {
+    pub fn http(&self) -> Refusal {
         let status = match self.kind {
-            Kind::Denied => http::Status::Forbidden,
-            Kind::TimedOut => http::Status::GatewayTimeout,
-            Kind::TooManyRequests => http::Status::TooManyRequests,
-            Kind::Own => http::Status::Unavailable,
-            Kind::NoAddress | Kind::Refused | Kind::NetworkUnreachable | Kind::HostUnreachable => {
-                http::Status::BadGateway
-            }
+            FailureKind::Denied => http::Status::Forbidden,
+            FailureKind::TimedOut => http::Status::GatewayTimeout,
+            FailureKind::TooManyRequests => http::Status::TooManyRequests,
+            FailureKind::Own => http::Status::Unavailable,
+            FailureKind::NoAddress
+            | FailureKind::Refused
+            | FailureKind::NetworkUnreachable
+            | FailureKind::HostUnreachable => http::Status::BadGateway,
         };
-        Refusal::new(status, self.told.as_ref().unwrap_or(&self.why).clone())
+        Refusal::new(status, self.told())
     }
 
     /// The failure as a SOCKS proxy reports it.
-    pub(crate) fn socks5(&self) -> socks5::Code {
+    pub fn socks5(&self) -> socks5::Code {
         match self.kind {
-            Kind::Denied => socks5::Code::NotAllowed,
-            Kind::NoAddress | Kind::HostUnreachable | Kind::TimedOut => socks5::Code::HostUnreachable,
-            Kind::Refused => socks5::Code::ConnectionRefused,
-            Kind::NetworkUnreachable => socks5::Code::NetworkUnreachable,
-            Kind::TooManyRequests | Kind::Own => socks5::Code::GeneralFailure,
+            FailureKind::Denied => socks5::Code::NotAllowed,
+            FailureKind::NoAddress | FailureKind::HostUnreachable | FailureKind::TimedOut => {
+                socks5::Code::HostUnreachable
+            }
+            FailureKind::Refused => socks5::Code::ConnectionRefused,
+            FailureKind::NetworkUnreachable => socks5::Code::NetworkUnreachable,
+            FailureKind::TooManyRequests | FailureKind::Own => socks5::Code::GeneralFailure,
         }
     }
 }
@@ -317,7 +336,7 @@ mod tests {
         // One that refuses is followed at once, and the last failure is told.
         drop(listening);
         let failed = route.race(&to, &[address, address]).await.unwrap_err();
-        assert_eq!(failed.kind, Kind::Refused);
+        assert_eq!(failed.kind, FailureKind::Refused);
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! | `tls` | clients that speak TLS to it, and what is inside |
 //! | `rates` | the bytes and requests that a client and a user may have in a second |
 //! | `shortage` | buffers cut when the kernel's memory for TCP is short |
+//! | `outward` | the same way to servers, for other daemons |
 //! | `books` `log` | what is going on, for whoever asks; a line for each connection |
 
 pub mod access;
@@ -31,6 +32,7 @@ mod listen;
 mod log;
 mod lookups;
 mod needs;
+mod outward;
 mod rates;
 pub mod rules;
 mod session;
@@ -57,6 +59,9 @@ use tokio::sync::{Semaphore, watch};
 use crate::error::{During, Error};
 use crate::privilege;
 use crate::service::Passed;
+pub use connect::{Failure, FailureKind};
+pub use outward::Outward;
+
 use access::Denied;
 use books::{Books, FlowPage};
 use config::{Config, Listener, LogFormat, Model, Way, Wrong};

@@ -17,7 +17,7 @@ use super::Shared;
 use super::access::subscriber;
 use super::books::{FlowPage, Page};
 use super::config::{Config, Listener, Way};
-use super::connect::{Dialer, Failure, Kind};
+use super::connect::{Dialer, Failure, FailureKind};
 use super::fetch::{Visit, VisitEnd};
 use super::handshake::{self, Client, ClientRequest, HandshakeRefused, Room, Tongue, Understood};
 use super::inbound::http::{Refusal, Status};
@@ -298,7 +298,7 @@ impl Session {
             flow.keep_rates(self.shared.books.rates.of_user(&self.config.limits, user.as_bytes()), true);
         }
         if let Err(why) = self.shared.take_request(flow) {
-            let answer = request.tongue.failure(&Failure::new(Kind::TooManyRequests, why));
+            let answer = request.tongue.failure(&Failure::new(FailureKind::TooManyRequests, why));
             return Err((answer, Ending::Refused(why.to_owned())));
         }
         let is_fixed = matches!(self.listener.way, Way::Forward(_));
@@ -334,7 +334,7 @@ impl Session {
                 Ok(Begun::Opened(Box::new(Opened { request, remote, client, original })))
             }
             Err(failure) => {
-                if is_diverted && failure.kind == Kind::TimedOut {
+                if is_diverted && failure.kind == FailureKind::TimedOut {
                     self.shared.holds.is_silent(original);
                 }
                 let answer = request.tongue.failure(&failure);
@@ -369,7 +369,7 @@ impl Session {
         }
         if !self.listener.admits(client.ip()) {
             let why = format!("{} is not among the clients", client.ip());
-            let failure = Failure::new(Kind::Denied, why.clone());
+            let failure = Failure::new(FailureKind::Denied, why.clone());
             return Err(match self.listener.way {
                 Way::Http => HandshakeRefused::Answer(Tongue::Connect.failure(&failure), why),
                 // SOCKS has nothing to say this with before its greeting.

@@ -256,6 +256,7 @@ impl Connection {
             return true;
         }
         let is_newest = opened.is_newest;
+        self.streams.set_time(now, self.rtt());
         if let Err(Violation(code, what)) = self.take_frames(now, opened.plain) {
             self.end(now, Ended::Violation(what), code, what);
             return true;
@@ -335,6 +336,10 @@ impl Connection {
         for item in old.into_items() {
             self.streams.on_lost(item);
         }
+    }
+
+    fn rtt(&self) -> Duration {
+        self.outgoing.sender.rtt().or(self.handshake_rtt).unwrap_or(RTT_INITIAL)
     }
 
     fn draw(&mut self) -> u64 {
@@ -431,7 +436,7 @@ impl Connection {
 
     /// Lets leave what may, and returns when more may.
     fn release(&mut self, now: Time, outbox: &mut Outbox) -> Option<Time> {
-        let rtt = self.outgoing.sender.rtt().or(self.handshake_rtt).unwrap_or(RTT_INITIAL);
+        self.streams.set_time(now, self.rtt());
         for _ in 0..DATAGRAMS_A_ROUND {
             let room = self.outgoing.datagram() - wire::SEAL;
             let on_wire = self.outgoing.on_wire(self.outgoing.datagram());
@@ -443,7 +448,7 @@ impl Connection {
                 Frame::Acknowledged { circuit: self.circuit_in, told }.write(&mut self.plain);
             }
             if may {
-                self.fill(now, rtt, room);
+                self.fill(now, room);
             }
             if self.plain.is_empty() {
                 if !has_something {
@@ -458,7 +463,7 @@ impl Connection {
     }
 
     /// Fills a numbered datagram behind the acknowledgement in `plain`.
-    fn fill(&mut self, now: Time, rtt: Duration, room: usize) {
+    fn fill(&mut self, now: Time, room: usize) {
         let at = self.plain.len();
         self.outgoing.maybe_skip(now);
         let (circuit, number) = (self.outgoing.circuit, self.outgoing.sender.next_number());
@@ -468,7 +473,7 @@ impl Connection {
             // Nothing new: what has waited longest for an answer leaves again (RFC 9002 s6.2.4).
             self.outgoing.repeat_oldest(&mut self.streams);
         }
-        self.streams.fill(now, rtt, &mut self.plain, room, &mut items);
+        self.streams.fill(&mut self.plain, room, &mut items);
         if items.is_empty() && !self.outgoing.wants_ping && !self.outgoing.sender.owes_probe() {
             // What wanted to leave does not matter any more.
             self.plain.truncate(at);

@@ -92,6 +92,7 @@ pub(super) async fn drive(shared: Arc<Shared>, mut timer: Timer) {
             send(&shared, train).await;
         }
         if is_closed {
+            shared.lock().is_over = true;
             shared.arrivals.notify_waiters();
             return;
         }

@@ -65,6 +65,25 @@ impl Stream {
         .await
     }
 
+    /// Waits until the peer reads no more, or the connection has ended, and says so as an error. For who has nothing to write now;
+    /// a write would tell as well.
+    pub async fn stopped(&self) -> io::Error {
+        std::future::poll_fn(|cx| {
+            let mut state = self.line.endpoint.shared.lock();
+            let ended = state.lines.get(&self.line.handle).and_then(|line| line.ended.clone());
+            if let Some(why) = ended {
+                return Poll::Ready(self.failure(Some(why), StreamError::Ended));
+            }
+            if let Some(code) = state.machine.stopped(self.line.handle, self.id) {
+                return Poll::Ready(self.failure(None, StreamError::Stopped(code)));
+            }
+            let line = state.lines.entry(self.line.handle).or_default();
+            line.wakers.entry(self.id).or_default().writer = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
     fn failure(&self, ended: Option<Ended>, error: StreamError) -> io::Error {
         match (error, ended) {
             (StreamError::Ended, Some(why)) => io::Error::new(io::ErrorKind::ConnectionAborted, why),
@@ -75,7 +94,8 @@ impl Stream {
     }
 }
 
-impl AsyncRead for Stream {
+/// A stream is read and written by reference, as a socket is: one task may read while another writes.
+impl AsyncRead for &Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if buffer.remaining() == 0 {
             return Poll::Ready(Ok(()));
@@ -106,7 +126,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for &Stream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if bytes.is_empty() {
             return Poll::Ready(Ok(0));
@@ -141,6 +161,26 @@ impl AsyncWrite for Stream {
         shared.lock().machine.finish(self.line.handle, self.id);
         shared.work.notify_one();
         Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut &*self).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut &*self).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut &*self).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut &*self).poll_shutdown(cx)
     }
 }
 

@@ -15,9 +15,13 @@ struct Weather {
     delayed: u64,
     corrupted: u64,
     delay_ms: u64,
+    /// The rate towards the server, and bytes that may wait for it; 0 for no limit.
+    rate_bps: u64,
+    queue_bytes: u64,
 }
 
-const FAIR: Weather = Weather { lost: 0, repeated: 0, delayed: 0, corrupted: 0, delay_ms: 20 };
+const FAIR: Weather =
+    Weather { lost: 0, repeated: 0, delayed: 0, corrupted: 0, delay_ms: 20, rate_bps: 0, queue_bytes: 0 };
 
 /// Ends at addresses, and datagrams under way.
 struct Net {
@@ -28,6 +32,8 @@ struct Net {
     serial: u64,
     rng: Rng,
     weather: Weather,
+    /// When the line to the server is free again.
+    free: Time,
     /// Bytes to each address, and from it.
     traffic: BTreeMap<SocketAddr, (u64, u64)>,
     events: Vec<(usize, Event)>,
@@ -59,6 +65,7 @@ impl Net {
             serial: 0,
             rng: Rng::named(seed, "weather"),
             weather,
+            free: Time::ZERO,
             traffic: BTreeMap::new(),
             events: Vec::new(),
             polls: 0,
@@ -106,7 +113,18 @@ impl Net {
         if let Some(tape) = &mut self.tape {
             tape.push((from, to, bytes.clone()));
         }
-        if self.chance(self.weather.lost) {
+        let mut leaves = self.now;
+        if self.weather.rate_bps > 0 && to == address(0) {
+            let nanos = |bytes: u64| Duration::from_nanos(bytes * 8_000_000_000 / self.weather.rate_bps);
+            if self.free.since(self.now) > nanos(self.weather.queue_bytes) {
+                return;
+            }
+            leaves = self.now.max(self.free) + nanos(bytes.len() as u64 + 28);
+            self.free = leaves;
+        }
+        // A line with a rate is damaged in the direction that it has one for.
+        let is_damaged = self.weather.rate_bps == 0 || to == address(0);
+        if is_damaged && self.chance(self.weather.lost) {
             return;
         }
         let copies = 1 + u64::from(self.chance(self.weather.repeated));
@@ -118,7 +136,7 @@ impl Net {
                 bytes[at] ^= 1 << self.rng.below(8);
             }
             self.serial += 1;
-            let at = self.now + Duration::from_millis(self.weather.delay_ms + late);
+            let at = leaves + Duration::from_millis(self.weather.delay_ms + late);
             self.flying.insert((at, self.serial), (from, to, bytes));
         }
     }
@@ -254,9 +272,22 @@ proptest! {
         corrupted in 0..30_u64,
         totals in prop::collection::vec([0..60_000_u64, 0..60_000_u64], 1..6),
     ) {
-        let weather = Weather { lost, repeated, delayed, corrupted, delay_ms: 15 };
+        let weather = Weather { lost, repeated, delayed, corrupted, delay_ms: 15, ..FAIR };
         let (mut net, handles) = Net::connected(seed, weather, Config::default());
         exchange(&mut net, &handles, &totals, 600);
+    }
+}
+
+#[test]
+fn a_damaged_line_stays_as_full_as_the_damage_leaves_it() {
+    for (lost, least) in [(10, 90), (30, 88), (100, 80)] {
+        let weather = Weather { lost, delay_ms: 60, rate_bps: 25_000_000, queue_bytes: 375_000, ..FAIR };
+        let (mut net, handles) = Net::connected(20, weather, Config::default());
+        let took = exchange(&mut net, &handles, &[[0, 60_000_000]], 120);
+        let goodput_bps = 60_000_000 * 8_000_000_000 / u128::from(took.as_nanos());
+        let percent = goodput_bps * 100_000 / (25_000_000 * u128::from(1_000 - lost));
+        // The time of slow start counts here.
+        assert!(percent >= least - 4, "{percent}% of what {lost} thousandths of loss leave");
     }
 }
 
@@ -520,5 +551,53 @@ fn more_streams_than_allowed_wait_for_those_that_end() {
             ids.iter().for_each(|id| net.ends[end].1.release(handle, *id, 0));
         }
         net.run(2);
+    }
+}
+
+/// Writes to a stream for so many seconds what it takes, and reads it at the server. Returns what was read of each.
+fn pour(net: &mut Net, streams: &[(usize, Handle, Handle, StreamId)], seconds: u64) -> Vec<u64> {
+    let mut read = vec![0; streams.len()];
+    let (bytes, mut buffer) = (vec![7; 100_000], vec![0; 100_000]);
+    net.until(seconds, |net| {
+        for ((end, client, server, id), read) in streams.iter().zip(&mut read) {
+            let _ = net.ends[*end].1.write(*client, *id, &bytes);
+            while let Ok(Some(len @ 1..)) = net.ends[0].1.read(*server, *id, &mut buffer) {
+                *read += len as u64;
+            }
+        }
+        None::<()>
+    });
+    read
+}
+
+#[test]
+fn beside_a_cubic_it_takes_a_share_and_no_more() {
+    use headend_engine::tcp::personality::Personality;
+    for (queue_bytes, seed) in [(187_500, 1), (375_000, 2), (750_000, 3)] {
+        // Half, once and twice the bytes that the line holds.
+        let weather = Weather { delay_ms: 60, rate_bps: 25_000_000, queue_bytes, ..FAIR };
+        let (mut net, ours) = Net::connected(seed, weather, Config::default());
+        net.ends[0].1.allow = Some(Box::new(|_| true));
+        let cubic = Config { controller: Personality::linux().controller, ..Config::default() };
+        net.ends.push((address(2), Machine::new(Identity::generate(), None, cubic)));
+        net.wakes.push(None);
+        let key = net.ends[0].1.identity.public();
+        let client = net.ends[2].1.connect(net.now, address(0), &key);
+        net.events.clear();
+        let server = net.until(30, |net| {
+            net.events.iter().find_map(|(end, event)| match event {
+                Event::Incoming(handle) if *end == 0 => Some(*handle),
+                _ => None,
+            })
+        });
+        let server = server.expect("the second connection");
+        let streams = [
+            (1, ours[1], ours[0], net.ends[1].1.open(ours[1]).unwrap()),
+            (2, client, server, net.ends[2].1.open(client).unwrap()),
+        ];
+        pour(&mut net, &streams, 20);
+        let read = pour(&mut net, &streams, 60);
+        let percent = 100 * read[0] / (read[0] + read[1]);
+        assert!((25..=75).contains(&percent), "{percent}% of a queue of {queue_bytes} bytes: {read:?}");
     }
 }

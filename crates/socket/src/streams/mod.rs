@@ -21,6 +21,10 @@ use sending::{Piece, Sending};
 const WAITING_MIN: u64 = 65_536;
 /// Streams that have the least window for themselves in that of their connection.
 pub(crate) const SHARE: u64 = 4;
+/// The time for which an end without memory for larger windows does not ask for it again.
+const BROKE: Duration = Duration::from_secs(1);
+/// The part of the largest window of a connection that one stream may have: those that nobody reads must leave some.
+const STREAM_PART: u64 = 16;
 /// The longest id: its varint is short.
 const ID_MAX: u64 = 1 << 40;
 
@@ -138,6 +142,11 @@ pub(crate) struct Streams {
     window: u64,
     tuned: Time,
     is_open_wanted: bool,
+    /// There was no memory for larger windows, and until then nobody asks again.
+    broke_until: Time,
+    /// The time and the round trip, as they were told last.
+    now: Time,
+    rtt: Duration,
     budget: Budget,
     /// Bytes of the budget that are taken.
     taken: u64,
@@ -167,10 +176,18 @@ impl Streams {
             window: limits.window * SHARE,
             tuned: Time::ZERO,
             is_open_wanted: false,
+            broke_until: Time::ZERO,
+            now: Time::ZERO,
+            rtt: Duration::ZERO,
             budget,
             taken: 0,
             events: VecDeque::new(),
         }
+    }
+
+    /// Tells the time, and how long a round trip takes.
+    pub(crate) fn set_time(&mut self, now: Time, rtt: Duration) {
+        (self.now, self.rtt) = (now, rtt);
     }
 
     pub(crate) fn event(&mut self) -> Option<StreamEvent> {
@@ -291,6 +308,11 @@ impl Streams {
         self.streams.get(&id.0).is_none_or(|stream| stream.sending.is_done())
     }
 
+    /// The peer's reason to read no more of a stream, if it does not.
+    pub(crate) fn stopped(&self, id: StreamId) -> Option<u64> {
+        self.streams.get(&id.0)?.stopped
+    }
+
     // What the peer says.
 
     /// Finds the stream that the peer means; `None` if it has ended here.
@@ -380,12 +402,29 @@ impl Streams {
         if read > 0 {
             self.tell_of_room();
         }
-        // Bytes that nobody reads must not take the room of other streams, as long as there is memory.
-        if self.told - self.came < self.limits.window && self.window < self.limits.window_max {
+        // A window that is used up before its bytes can be read, because some are missing, must be larger; and bytes that nobody
+        // reads must not take the room of other streams.
+        let stream = &self.streams[&id];
+        let wants_more = stream.receiving.is_tight() && self.may_tune(stream.tuned);
+        if wants_more {
+            self.put(Item::StreamMax(id));
+        }
+        if self.is_tight() {
             self.put(Item::DataMax);
         }
         self.sweep(id);
         Ok(())
+    }
+
+    /// True if the peer has used up half of what all streams together may bring.
+    fn is_tight(&self) -> bool {
+        let may_grow = self.window < self.limits.window_max && self.now >= self.broke_until;
+        may_grow && self.told - self.came < self.window / 2
+    }
+
+    /// True if a window that was looked at then may be looked at again: what it grew by takes a round trip to be used.
+    fn may_tune(&self, before: Time) -> bool {
+        self.now.since(before) >= self.rtt / 2
     }
 
     // What leaves.
@@ -441,13 +480,13 @@ impl Streams {
     }
 
     /// Writes into `out`, up to `room` bytes in all, and notes in `items` what it was.
-    pub(crate) fn fill(&mut self, now: Time, rtt: Duration, out: &mut Vec<u8>, room: usize, items: &mut Vec<Item>) {
+    pub(crate) fn fill(&mut self, out: &mut Vec<u8>, room: usize, items: &mut Vec<Item>) {
         /// More than any frame of an item takes.
         const ITEM_MAX: usize = 32;
         while room - out.len() >= ITEM_MAX
             && let Some(item) = self.items.pop_front()
         {
-            if self.write_item(now, rtt, item, out) {
+            if self.write_item(item, out) {
                 items.push(item);
             }
         }
@@ -502,7 +541,7 @@ impl Streams {
     }
 
     /// Writes an item; false if it does not matter any more.
-    fn write_item(&mut self, now: Time, rtt: Duration, item: Item, out: &mut Vec<u8>) -> bool {
+    fn write_item(&mut self, item: Item, out: &mut Vec<u8>) -> bool {
         match item {
             Item::Ping => Frame::Ping.write(out),
             Item::Reset(id) => {
@@ -518,9 +557,8 @@ impl Streams {
                 Frame::Stop { stream: id, code }.write(out);
             }
             Item::DataMax => {
-                let is_narrow = self.told - self.came < self.limits.window;
-                let before = if is_narrow { now } else { self.tuned };
-                (self.window, self.tuned) = self.tuned(now, rtt, self.window, before, self.limits.window_max);
+                let before = if self.is_tight() { self.now } else { self.tuned };
+                (self.window, self.tuned) = self.tuned(self.window, before, self.limits.window_max);
                 self.told = self.told.max(self.consumed + self.window);
                 Frame::DataMax(self.told).write(out);
             }
@@ -529,8 +567,10 @@ impl Streams {
                 if stream.receiving.is_done() || stream.receiving.stopped().is_some() {
                     return false;
                 }
-                let (before, most) = (stream.tuned, self.window / 2);
-                let (window, tuned) = self.tuned(now, rtt, stream.receiving.window, before, most);
+                let is_tight = stream.receiving.is_tight() && self.may_tune(stream.tuned);
+                let before = if is_tight { self.now } else { stream.tuned };
+                let most = self.window.min(self.limits.window_max / STREAM_PART);
+                let (window, tuned) = self.tuned(stream.receiving.window, before, most);
                 let stream = self.streams.get_mut(&id).expect("it was there");
                 (stream.receiving.window, stream.tuned) = (window, tuned);
                 let most = stream.receiving.tell();
@@ -542,15 +582,18 @@ impl Streams {
         true
     }
 
-    /// The window for who reads half of one in less than two round trips: twice as much, if there is memory for it.
-    fn tuned(&mut self, now: Time, rtt: Duration, window: u64, before: Time, most: u64) -> (u64, Time) {
-        let is_fast = before > Time::ZERO && now.since(before) < rtt * 2;
+    /// The window for who has used half of one in less than two round trips: twice as much, if there is memory for it.
+    fn tuned(&mut self, window: u64, before: Time, most: u64) -> (u64, Time) {
+        let is_fast = before > Time::ZERO && self.now.since(before) < self.rtt * 2;
         let more = window.min(most.saturating_sub(window));
-        if is_fast && more > 0 && self.budget.take(more) {
-            self.taken += more;
-            return (window + more, now);
+        if is_fast && more > 0 {
+            if self.budget.take(more) {
+                self.taken += more;
+                return (window + more, self.now);
+            }
+            self.broke_until = self.now + BROKE;
         }
-        (window, now)
+        (window, self.now)
     }
 
     /// Notes that an item's datagram has come.

@@ -252,6 +252,12 @@ impl Receiving {
         self.state == State::Open && self.end.is_none() && self.told - self.read < self.window / 2
     }
 
+    /// True if the peer has used up half of its window although the application reads all that it can.
+    pub(super) fn is_tight(&self) -> bool {
+        let keeps_up = self.whole - self.read < self.window / 4;
+        self.state == State::Open && self.end.is_none() && keeps_up && self.told - self.highest < self.window / 2
+    }
+
     /// The number of bytes that the peer may send from now on.
     pub(super) fn tell(&mut self) -> u64 {
         self.told = self.told.max(self.read + self.window);

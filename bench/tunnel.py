@@ -1,0 +1,379 @@
+"""What a tunnel over `headend-socket` gains and takes, beside the kernel's TCPs and kcptun on the same path in turns.
+
+Two namespaces, and between them a line of `headend emulate` (parts `loss`, `share`) or a veth pair (part `cpu`).
+iperf3 is the judge: it sends through the tunnel's `--forward`, through kcptun, or straight with the kernel's CUBIC or
+BBR, and its server says what came. It takes root, iperf3 and, to be compared with, Debian's package kcptun.
+
+A goal that is missed is printed as missed; the exit code is 0 all the same, because the table is what this is for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import page
+
+ME = f"headend-bench-{os.getpid()}"
+LEFT, RIGHT = f"{ME}-l", f"{ME}-r"
+HERE, THERE = "10.83.0.1", "10.83.0.2"
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PATIENCE_S = 20.0
+LINE_BPS = 25e6
+RTT_MS = 120
+LINE = f"{LINE_BPS / 1e6:g} Mbit/s and {RTT_MS} ms"
+BDP_BYTES = int(LINE_BPS / 8 * RTT_MS / 1000)
+LOSSES = {1: 0.90, 3: 0.88, 10: 0.80}
+"""Goals: goodput over what the loss leaves of the line."""
+QUEUES = (0.5, 1.0, 2.0)
+SHARE = (0.4, 0.6)
+KCPTUN = tuple(path for name in ("client", "server") if (path := shutil.which(f"kcptun-{name}")))
+"""As its README recommends for such lines: mode fast3, parity 10+3, and windows that hold the line."""
+
+
+def run(*words: object, inside: str | None = None) -> str:
+    """The output of a command, in a namespace or here."""
+    prefix = ["ip", "netns", "exec", inside] if inside else []
+    done = subprocess.run([*prefix, *map(str, words)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, words))}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def say(text: str) -> None:
+    """A line for whoever waits."""
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+
+
+def waited_for(what: str, is_so: Callable[[], bool]) -> None:
+    """Waits for a condition."""
+    end = time.monotonic() + PATIENCE_S
+    while not is_so():
+        if time.monotonic() > end:
+            sys.exit(f"{what}: not within {PATIENCE_S:g} s")
+        time.sleep(0.05)
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def machine_cpu_s() -> float:
+    """All time of the machine's cores so far but idle, waiting and stolen."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+    user, nice, system, _idle, _wait, irq, softirq = fields[:7]
+    return (user + nice + system + irq + softirq) / TICKS_PER_S
+
+
+@contextmanager
+def process(words: Sequence[object], inside: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A daemon in a namespace, which ends with the block."""
+    with log.open("wb") as out:
+        running = subprocess.Popen(["ip", "netns", "exec", inside, *map(str, words)], stdout=out, stderr=out)
+        try:
+            yield running
+        finally:
+            running.send_signal(signal.SIGTERM)
+            try:
+                running.wait(10)
+            except subprocess.TimeoutExpired:
+                running.kill()
+                running.wait()
+
+
+@contextmanager
+def namespaces(
+    options: argparse.Namespace, folder: Path, loss_percent: float | None, queue_bytes: int
+) -> Iterator[None]:
+    """The two, joined by a line that loses so much, or by a veth pair (None)."""
+    try:
+        for name in (LEFT, RIGHT):
+            run("ip", "netns", "add", name)
+            run("ip", "-n", name, "link", "set", "lo", "up")
+        if loss_percent is None:
+            run("ip", "link", "add", "ab", "netns", LEFT, "type", "veth", "peer", "name", "ab", "netns", RIGHT)
+            for name, address in ((LEFT, HERE), (RIGHT, THERE)):
+                run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "ab")
+                run("ip", "-n", name, "link", "set", "ab", "up")
+            yield
+            return
+        file = folder / "line.toml"
+        file.write_text(
+            '[nodes.left]\n[nodes.right]\n[links.line]\nbetween = ["left", "right"]\n'
+            f'rate = "{LINE_BPS / 1e6:g}Mbit/s"\ndelay = "{RTT_MS / 2:g}ms"\n'
+            f'queue = "{queue_bytes}B"\nloss = "{loss_percent:g}%"\n'
+            'back = { loss = "0%" }\n'
+        )
+        log = folder / "emulate.log"
+        with log.open("wb") as out:
+            words = [options.binary, "emulate", file, "--between", LEFT, RIGHT]
+            emulator = subprocess.Popen(words, stdout=out, stderr=out)
+            try:
+                waited_for(
+                    "the emulated line",
+                    lambda: emulator.poll() is None and THERE in run("ip", "-n", RIGHT, "addr"),
+                )
+                yield
+            finally:
+                emulator.send_signal(signal.SIGINT)
+                emulator.wait(10)
+    finally:
+        for name in (LEFT, RIGHT):
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+@dataclass(frozen=True)
+class Way:
+    """What carries iperf3's connection, where it connects to, with which TCP, and the processes in between."""
+
+    to: str
+    port: int
+    controller: str = "cubic"
+    pids: tuple[int, ...] = ()
+
+    def cpu_s(self) -> float:
+        """Of its processes so far."""
+        return sum(map(cpu_s, self.pids))
+
+
+def listens(inside: str, port: int, kind: str = "t") -> bool:
+    """Whether something does."""
+    return bool(run("ss", f"-Hln{kind}", f"sport = :{port}", inside=inside))
+
+
+@contextmanager
+def tunnel(binary: Path, folder: Path, port: int, controller: str = "backfill") -> Iterator[Way]:
+    """Both ends of ours."""
+    public = {}
+    for end in ("client", "server"):
+        key = folder / f"{end}.key"
+        if not key.exists():
+            (folder / f"{end}.pub").write_text(run(binary, "tunnel", "keygen", key))
+        public[end] = (folder / f"{end}.pub").read_text().strip()
+    (folder / "authorized_keys").write_text(public["client"] + "\n")
+    folder.chmod(0o755)
+    with ExitStack() as stack:
+        serve = [
+            *(binary, "tunnel", "serve", "--listen", f"{THERE}:4433", "--key", folder / "server.key"),
+            *("--authorized", folder / "authorized_keys", "--allow", THERE, "--controller", controller),
+        ]
+        connect = [
+            *(binary, "tunnel", "connect", f"{THERE}:4433", "--key", folder / "client.key"),
+            *("--server", public["server"], "--controller", controller, "--forward", f"7001:{THERE}:{port}"),
+        ]
+        there = stack.enter_context(process(serve, RIGHT, folder / "serve.log"))
+        waited_for("the tunnel's server", lambda: listens(RIGHT, 4433, "u"))
+        log = folder / "connect.log"
+        here = stack.enter_context(process(connect, LEFT, log))
+        waited_for("the tunnel", lambda: b"connected to" in log.read_bytes())
+        yield Way("127.0.0.1", 7001, pids=(there.pid, here.pid))
+
+
+@contextmanager
+def kcptun(folder: Path, port: int) -> Iterator[Way]:
+    """Both ends of kcptun."""
+    window = max(1024, 2 * BDP_BYTES // 1300)
+    common = ["--key", "bench", "--crypt", "aes", "--mode", "fast3", "--nocomp", "--mtu", 1400]
+    common += ["--datashard", 10, "--parityshard", 3, "--sockbuf", 8 << 20, "--smuxbuf", 8 << 20, "--quiet"]
+    common += ["--sndwnd", window, "--rcvwnd", window]
+    serve = [KCPTUN[1], "-l", f"{THERE}:4000", "-t", f"{THERE}:{port}", *common]
+    connect = [KCPTUN[0], "-l", "127.0.0.1:7002", "-r", f"{THERE}:4000", *common]
+    with ExitStack() as stack:
+        there = stack.enter_context(process(serve, RIGHT, folder / "kcptun-serve.log"))
+        waited_for("kcptun's server", lambda: listens(RIGHT, 4000, "u"))
+        here = stack.enter_context(process(connect, LEFT, folder / "kcptun-connect.log"))
+        waited_for("kcptun's client", lambda: listens(LEFT, 7002))
+        yield Way("127.0.0.1", 7002, pids=(there.pid, here.pid))
+
+
+@contextmanager
+def way(name: str, options: argparse.Namespace, folder: Path, port: int = 5201) -> Iterator[Way]:
+    """One of them, ready to carry."""
+    if name == "tunnel":
+        with tunnel(options.binary, folder, port) as found:
+            yield found
+    elif name == "kcptun":
+        with kcptun(folder, port) as found:
+            yield found
+    else:
+        yield Way(THERE, port, name)
+
+
+def ways() -> list[str]:
+    """Those that this machine has."""
+    known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    if len(KCPTUN) < 2:
+        say("no kcptun on this machine (apt install kcptun): it is left out")
+    return ["tunnel", "cubic", *(["bbr"] if "bbr" in known else []), *(["kcptun"] if len(KCPTUN) == 2 else [])]
+
+
+@contextmanager
+def iperf_servers(ports: Sequence[int]) -> Iterator[None]:
+    """Something to send to."""
+    with ExitStack() as stack:
+        for port in ports:
+            words = ["ip", "netns", "exec", RIGHT, "iperf3", "-s", "-p", str(port)]
+            server = stack.enter_context(subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            stack.callback(server.kill)
+            waited_for("iperf3 listens", lambda port=port: listens(RIGHT, port))
+        yield
+
+
+def iperf(way: Way, seconds: float, omit: float = 0) -> dict[str, float]:
+    """Bits a second that came, as the server has counted, and bytes in all; none if it fails."""
+    words = ["iperf3", "-J", "-c", way.to, "-p", way.port, "-t", seconds, "-O", omit, "-C", way.controller]
+    prefix = ["ip", "netns", "exec", LEFT, *map(str, words)]
+    try:
+        done = subprocess.run(prefix, capture_output=True, text=True, check=False, timeout=seconds + omit + 60)
+        received = json.loads(done.stdout)["end"]["sum_received"]
+    except (subprocess.TimeoutExpired, json.JSONDecodeError, KeyError):
+        return {"rate_bps": 0.0, "bytes": 0.0}
+    return {"rate_bps": received["bits_per_second"], "bytes": received["bytes"]}
+
+
+def verdict(missed: Sequence[str]) -> str:
+    """The goals that were missed, in words."""
+    return "All goals are met." if not missed else f"Missed: {'; '.join(missed)}."
+
+
+def loss(options: argparse.Namespace, folder: Path) -> str:
+    """Goodput on a line that loses packets, over what the loss leaves of it."""
+    names, missed = ways(), []
+    lines = [f"| loss | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
+    for percent, goal in LOSSES.items():
+        found: dict[str, list[float]] = {name: [] for name in names}
+        for turn in range(options.rounds):
+            for name in [*names[turn % len(names) :], *names[: turn % len(names)]]:
+                # A line anew for each, which loses anew.
+                with (
+                    namespaces(options, folder, percent, BDP_BYTES),
+                    iperf_servers([5201]),
+                    way(name, options, folder) as carrying,
+                ):
+                    rate = iperf(carrying, options.seconds, 3)["rate_bps"]
+                found[name].append(rate / (LINE_BPS * (1 - percent / 100)))
+                say(f"{percent}%, round {turn + 1}, {name}: {rate / 1e6:.2f} Mbit/s")
+        medians = {name: statistics.median(values) for name, values in found.items()}
+        lines.append(f"| {percent}% | {' | '.join(f'{medians[name]:.2f}' for name in names)} |")
+        if medians["tunnel"] < goal:
+            missed.append(f"{percent}%: {medians['tunnel']:.2f}, goal at least {goal:.2f}")
+    about = f"Medians of {options.rounds} rounds of {options.seconds:g} s each, after 3 s, {LINE}."
+    return "\n".join([*lines, "", f"{about} {verdict(missed)}"])
+
+
+def together(flows: dict[str, Way], seconds: float) -> dict[str, float]:
+    """Bytes that came of transfers at the same time, the first ten seconds left out."""
+    got: dict[str, float] = {}
+
+    def measured(name: str, way: Way) -> None:
+        got[name] = iperf(way, seconds, 10)["bytes"]
+
+    threads = [threading.Thread(target=measured, args=flow) for flow in flows.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return got
+
+
+def share(options: argparse.Namespace, folder: Path) -> str:
+    """What a flow has of a line that one of the kernel's CUBIC is on, without damage."""
+    names, missed = ways(), []
+    lines = [f"| queue [BDP] | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
+    for depth in QUEUES:
+        cells = []
+        for name in names:
+            with (
+                namespaces(options, folder, 0, int(depth * BDP_BYTES)),
+                iperf_servers([5201, 5202]),
+                way(name, options, folder) as carrying,
+            ):
+                got = together({"ours": carrying, "theirs": Way(THERE, 5202)}, options.fill)
+            part = got["ours"] / max(1.0, got["ours"] + got["theirs"])
+            cells.append(f"{part:.2f}")
+            say(f"{depth} BDP, {name}: {part:.2f}")
+            if name == "tunnel" and not SHARE[0] <= part <= SHARE[1]:
+                missed.append(f"{depth} BDP: {part:.2f}, goal {SHARE[0]} to {SHARE[1]}")
+        lines.append(f"| {depth:g} | {' | '.join(cells)} |")
+    about = (
+        f"One run of {options.fill:g} s each, after 10 s, {LINE_BPS / 1e6:g} Mbit/s and {RTT_MS} ms, one CUBIC beside."
+    )
+    return "\n".join([*lines, "", f"{about} {verdict(missed)}"])
+
+
+def cpu(options: argparse.Namespace, folder: Path) -> str:
+    """What a byte costs, one stream over a veth pair: of both ends' processes, and of the whole machine."""
+    names = [name for name in ways() if name != "bbr"]
+    found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in names}
+    for turn in range(options.rounds):
+        for name in [*names[turn % len(names) :], *names[: turn % len(names)]]:
+            with namespaces(options, folder, None, 0), iperf_servers([5201]), way(name, options, folder) as carrying:
+                iperf(carrying, 1)
+                machine, daemons = machine_cpu_s(), carrying.cpu_s()
+                got = iperf(carrying, options.cpu_seconds)
+                gb = max(got["bytes"], 1) / 1e9
+                machine, daemons = (machine_cpu_s() - machine) / gb, (carrying.cpu_s() - daemons) / gb
+            found[name].append((got["rate_bps"] / 1e6, daemons, machine))
+            newest = found[name][-1]
+            say(f"round {turn + 1}, {name}: {newest[0]:.0f} Mbit/s, {newest[1]:.2f} s/GB, machine {newest[2]:.2f}")
+    lines = ["| way | Mbit/s | processes' CPU [s/GB] | machine's CPU [s/GB] |", "|---|---|---|---|"]
+    for name, rows in found.items():
+        rate, daemons, machine = (statistics.median(values) for values in zip(*rows, strict=True))
+        lines.append(f"| {name} | {rate:.0f} | {daemons:.2f} | {machine:.2f} |")
+    about = f"Medians of {options.rounds} rounds of {options.cpu_seconds:g} s each; all on the same machine."
+    return "\n".join([*lines, "", about])
+
+
+PARTS: dict[str, Callable[[argparse.Namespace, Path], str]] = {"loss": loss, "share": share, "cpu": cpu}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measures a part, or all, prints and writes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", type=Path, default=Path("target/release/headend"))
+    parser.add_argument("--only", choices=PARTS, action="append", help="a part; may be said again (default: all)")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each transfer on a damaged line (default: 20)")
+    parser.add_argument("--fill", type=float, default=60.0, help="seconds of each run beside CUBIC (default: 60)")
+    parser.add_argument("--cpu-seconds", type=float, default=8.0, help="of each transfer on a veth pair (default: 8)")
+    parser.add_argument("--page", type=Path, help="a page of the docs whose tables are to be this run's")
+    options = parser.parse_args(arguments)
+    if os.geteuid() != 0:
+        sys.exit("bench-socket: takes root, for namespaces")
+    if not options.binary.is_file():
+        sys.exit(
+            f"{options.binary}: no such file; expected the program, as `cargo build --release` makes it (--binary)"
+        )
+    options.binary = options.binary.resolve()
+    for name in ("SIGTERM", "SIGINT"):
+        signal.signal(getattr(signal, name), lambda *_: sys.exit("ended"))
+    for name in options.only or PARTS:
+        before = ", ".join(f"{value:.2f}" for value in os.getloadavg())
+        with tempfile.TemporaryDirectory(prefix="headend-bench-") as folder:
+            text = PARTS[name](options, Path(folder))
+        kernel = ".".join(platform.release().split(".")[:2])
+        text += f" {os.cpu_count()} cores, Linux {kernel}, load averages before {before}."
+        print(f"\n{text}\n", flush=True)
+        if options.page:
+            page.write(options.page, f"bench-socket-{name}", text)
+            say(f"written into {options.page}")
+
+
+if __name__ == "__main__":
+    main()

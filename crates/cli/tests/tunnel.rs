@@ -1,0 +1,203 @@
+//! `headend tunnel` with both ends on this machine: bytes, ends, refusals, a server that starts anew, and `headend conform`.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn headend(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_headend")).args(arguments).output().expect("the binary runs")
+}
+
+/// An end that is killed when it is dropped.
+struct End {
+    process: Child,
+    /// The addresses that it has named, in order.
+    addresses: Vec<SocketAddr>,
+}
+
+impl End {
+    /// Starts an end, and waits until it has named so many addresses.
+    fn start(arguments: &[&str], addresses: usize) -> End {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headend"));
+        command.arg("tunnel").args(arguments);
+        let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let mut lines = BufReader::new(process.stderr.take().expect("it was asked for")).lines().map_while(Result::ok);
+        let words = |line: String| line.split_whitespace().find_map(|word| word.parse().ok());
+        let found: Vec<SocketAddr> = lines.by_ref().filter_map(words).take(addresses).collect();
+        assert_eq!(found.len(), addresses, "the end of the tunnel says where it is");
+        // What else it says must have somewhere to go.
+        thread::spawn(move || lines.for_each(drop));
+        End { process, addresses: found }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+struct Tunnel {
+    folder: tempfile::TempDir,
+    server_key: String,
+    server: Option<End>,
+    client: Option<End>,
+}
+
+impl Tunnel {
+    /// Keys for both ends in a folder.
+    fn new() -> Tunnel {
+        let folder = tempfile::tempdir().unwrap();
+        let keygen = |name: &str| {
+            let output = headend(&["tunnel", "keygen", &path(folder.path(), name)]);
+            assert!(output.status.success());
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        };
+        let server_key = keygen("server.key");
+        fs::write(folder.path().join("authorized_keys"), format!("{} a client\n", keygen("client.key"))).unwrap();
+        Tunnel { folder, server_key, server: None, client: None }
+    }
+
+    fn serve(&mut self, listen: &str, rules: &[&str]) -> SocketAddr {
+        let (key, authorized) = (path(self.folder.path(), "server.key"), path(self.folder.path(), "authorized_keys"));
+        let arguments = [&["serve", "--listen", listen, "--key", &key, "--authorized", &authorized], rules].concat();
+        self.server = Some(End::start(&arguments, 1));
+        self.server.as_ref().unwrap().addresses[0]
+    }
+
+    /// The ways in, by the address of each.
+    fn connect(&mut self, to: SocketAddr, ways: &[&str]) -> Vec<SocketAddr> {
+        let key = path(self.folder.path(), "client.key");
+        let to = to.to_string();
+        let arguments = [&["connect", &to, "--key", &key, "--server", &self.server_key], ways].concat();
+        self.client = Some(End::start(&arguments, ways.len() / 2));
+        self.client.as_ref().unwrap().addresses.clone()
+    }
+}
+
+fn path(folder: &Path, name: &str) -> String {
+    folder.join(name).to_str().unwrap().to_owned()
+}
+
+/// A server that sends back what it got once it has got all.
+fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || {
+                let (mut stream, mut all) = (stream, Vec::new());
+                if stream.read_to_end(&mut all).is_ok() {
+                    let _ = stream.write_all(&all);
+                }
+            });
+        }
+    });
+    address
+}
+
+fn socks(way: SocketAddr, to: SocketAddr) -> (TcpStream, u8) {
+    let mut stream = TcpStream::connect(way).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(&[5, 1, 0]).unwrap();
+    let mut chosen = [0; 2];
+    stream.read_exact(&mut chosen).unwrap();
+    assert_eq!(chosen, [5, 0]);
+    let SocketAddr::V4(to) = to else { panic!("an IPv4 address") };
+    let request = [&[5, 1, 0, 1][..], &to.ip().octets(), &to.port().to_be_bytes()].concat();
+    stream.write_all(&request).unwrap();
+    let mut reply = [0; 10];
+    stream.read_exact(&mut reply).unwrap();
+    (stream, reply[1])
+}
+
+fn comes_back(mut stream: TcpStream, len: usize) {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let bytes: Vec<u8> = (0..len).map(|at| (at * 7 + (at >> 8)) as u8).collect();
+    stream.write_all(&bytes).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    assert!(all == bytes, "{} of {len} bytes came back", all.len());
+}
+
+#[test]
+fn a_tunnel_carries_bytes_and_half_closes_in_every_way_in() {
+    let (mut tunnel, server) = (Tunnel::new(), echo());
+    let at = tunnel.serve("127.0.0.1:0", &["--allow", "127.0.0.1"]);
+    let forward = format!("127.0.0.1:0:{server}");
+    let ways = tunnel.connect(at, &["--socks", "127.0.0.1:0", "--http", "127.0.0.1:0", "--forward", &forward]);
+    let (stream, code) = socks(ways[0], server);
+    assert_eq!(code, 0);
+    comes_back(stream, 1_000_000);
+    let mut http = TcpStream::connect(ways[1]).unwrap();
+    http.set_read_timeout(Some(PATIENCE)).unwrap();
+    http.write_all(format!("CONNECT {server} HTTP/1.1\r\nHost: {server}\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = [0; 39];
+    http.read_exact(&mut answer).unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 200 ") && answer.ends_with(b"\r\n\r\n"));
+    comes_back(http, 10_000);
+    comes_back(TcpStream::connect(ways[2]).unwrap(), 100_000);
+}
+
+#[test]
+fn refusals_are_told_as_the_proxy_tells_them() {
+    let mut tunnel = Tunnel::new();
+    let at = tunnel.serve("127.0.0.1:0", &["--allow", "127.0.0.1"]);
+    let ways = tunnel.connect(at, &["--socks", "127.0.0.1:0"]);
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert_eq!(socks(ways[0], nobody).1, 5, "refused by the server");
+    assert_eq!(socks(ways[0], "10.1.2.3:80".parse().unwrap()).1, 2, "a private address without a rule");
+}
+
+#[test]
+fn a_client_goes_on_when_its_server_has_started_anew() {
+    let (mut tunnel, server) = (Tunnel::new(), echo());
+    let at = tunnel.serve("127.0.0.1:0", &["--allow", "127.0.0.1"]);
+    let ways = tunnel.connect(at, &["--socks", "127.0.0.1:0"]);
+    comes_back(socks(ways[0], server).0, 1_000);
+    // Killed, and so without a word to the client.
+    tunnel.server = None;
+    tunnel.serve(&at.to_string(), &["--allow", "127.0.0.1"]);
+    let again = (0..50).find_map(|_| {
+        let (stream, code) = socks(ways[0], server);
+        (code == 0).then_some(stream)
+    });
+    comes_back(again.expect("a new connection to the server"), 1_000);
+}
+
+#[test]
+fn what_cannot_be_is_told_with_what_to_do() {
+    let tunnel = Tunnel::new();
+    let key = path(tunnel.folder.path(), "client.key");
+    let base = ["tunnel", "connect", "127.0.0.1:9", "--server", &tunnel.server_key];
+    let said = |more: &[&str]| {
+        let output = headend(&[&base[..], more].concat());
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(said(&["--key", "/nowhere/key", "--socks", "127.0.0.1:0"]).contains("tunnel keygen /nowhere/key"));
+    assert!(said(&["--key", &key]).contains("--socks 127.0.0.1:1080"));
+    assert!(said(&["--key", &key, "--socks", "0.0.0.0:0"]).contains("--clients 10.0.0.0/8"));
+    assert!(said(&["--key", &key, "--forward", "80"]).contains("8080:10.0.0.5:80"));
+}
+
+#[test]
+fn a_tunnel_is_as_good_as_a_wire() {
+    let mut tunnel = Tunnel::new();
+    let at = tunnel.serve("127.0.0.1:0", &["--allow", "127.0.0.0/8"]);
+    let ways = tunnel.connect(at, &["--socks", "127.0.0.1:0"]);
+    let arguments = ["--way", "socks5", "--schedules", "200", "--time-limit", "2min"];
+    let output = headend(&[&["conform", &ways[0].to_string()], &arguments[..]].concat());
+    let (matrix, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{matrix}\n{error}");
+}
