@@ -110,9 +110,9 @@ fuzz: ## fuzz the reader of scenarios, the TCP, its codec and the readers of a p
 
 .PHONY: fuzz-random
 fuzz-random: ## random and damaged input for the parsers of bytes from outside, CASES=200000 of each kind; any compiler will do
-	@PROPTEST_CASES=$(or $(CASES),200000) cargo test --release --locked -p headend-host --lib -- trunk:: nfqueue:: syn::
+	@PROPTEST_CASES=$(or $(CASES),200000) cargo test --release --locked -p headend-host --lib -- trunk::wire trunk::mss trunk::classify trunk::runs nfqueue:: syn::
 	@PROPTEST_CASES=$(or $(CASES),200000) cargo test --release --locked -p headend-engine --lib -- codec:: in_band::
-	@PROPTEST_CASES=$(or $(CASES),200000) cargo test --release --locked -p headend-datagram -p headend-socket --lib
+	@PROPTEST_CASES=$(or $(CASES),200000) cargo test --release --locked -p headend-datagram -p headend-socket --lib -- replay wire frame ranges
 
 .PHONY: lab
 lab: native ## the simulator beside Linux over a grid of scenarios, in real time: needs root and 20 minutes, and writes a page
