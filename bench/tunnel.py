@@ -111,6 +111,8 @@ def namespaces(
             for name, address in ((LEFT, HERE), (RIGHT, THERE)):
                 run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "ab")
                 run("ip", "-n", name, "link", "set", "ab", "up")
+            for name, other in ((LEFT, THERE), (RIGHT, HERE)):
+                run("ip", "-n", name, "route", "replace", f"{other}/32", "dev", "ab", "congctl", "cubic")
             yield
             return
         file = folder / "line.toml"
@@ -129,6 +131,10 @@ def namespaces(
                     "the emulated line",
                     lambda: emulator.poll() is None and THERE in run("ip", "-n", RIGHT, "addr"),
                 )
+                # iperf3 chooses a controller after it has connected, and a CUBIC that was BBR before stays paced.
+                for name, other in ((LEFT, THERE), (RIGHT, HERE)):
+                    to = json.loads(run("ip", "-n", name, "-j", "route", "get", other))[0]["dev"]
+                    run("ip", "-n", name, "route", "replace", f"{other}/32", "dev", to, "congctl", "cubic")
                 yield
             finally:
                 emulator.send_signal(signal.SIGINT)
