@@ -20,7 +20,7 @@
 //! skip_number(now)                                 a number that only a liar acknowledges
 //!
 //! Receiver::new(every)                             the receiving end
-//! receive(now, number), receive_short(..)          a datagram came
+//! receive(now, number)                             a datagram came
 //! poll(now) -> Option<Acknowledgement>, deadline() what to tell the sending end, and when to ask again
 //!
 //! Acknowledgement::encode, decode                  as it is on the wire

@@ -8,8 +8,6 @@ use crate::time::Time;
 
 /// Times that a range is told after its last change: so many acknowledgements in a row must be lost for the sender to miss it.
 const TELLINGS: u8 = 8;
-/// Short datagrams that count as one.
-const SHORT_IN_ONE: u32 = 8;
 /// Ranges that are remembered at all.
 const REMEMBERED_MAX: usize = 64;
 
@@ -18,9 +16,9 @@ const REMEMBERED_MAX: usize = 64;
 pub struct Receiver {
     /// The ranges of numbers that came, ascending. They neither overlap nor touch.
     ranges: VecDeque<Range>,
-    /// Datagrams that make an acknowledgement due at once, in short ones; fewer do after [`HELD_MAX`].
+    /// Datagrams that make an acknowledgement due at once; fewer do after [`HELD_MAX`].
     every: u32,
-    /// Datagrams since the last acknowledgement, in short ones.
+    /// Datagrams since the last acknowledgement.
     waiting: u32,
     /// True if a gap began or was filled, which is told at once.
     at_once: bool,
@@ -45,23 +43,11 @@ impl Receiver {
     pub fn new(every: u32) -> Receiver {
         assert!(every > 0, "something must come to be acknowledged");
         let ranges = VecDeque::new();
-        let every = every.saturating_mul(SHORT_IN_ONE);
         Receiver { ranges, every, waiting: 0, at_once: false, due: None, received: Time::ZERO }
     }
 
     /// Notes that a datagram came. It does not judge whether that came before: a range that was told long ago is forgotten.
     pub fn receive(&mut self, now: Time, number: u64) {
-        self.take(now, number, SHORT_IN_ONE);
-    }
-
-    /// Notes that a datagram came that is short beside a full one. Eight of them count as one: most are acknowledgements of
-    /// users' TCPs, and to answer every second of these would take as much of a queue that counts packets as they do
-    /// themselves, where a TCP does not answer them at all.
-    pub fn receive_short(&mut self, now: Time, number: u64) {
-        self.take(now, number, 1);
-    }
-
-    fn take(&mut self, now: Time, number: u64, weight: u32) {
         let newest = self.ranges.back().map(|range| range.last);
         if newest.is_none_or(|last| number > last) {
             self.received = now;
@@ -69,7 +55,7 @@ impl Receiver {
         // RFC 9000 s13.2.1: at once if it is out of order, for then a loss may be found.
         self.at_once |= newest.map_or(number > 0, |last| number != last + 1);
         self.note(number);
-        self.waiting = self.waiting.saturating_add(weight);
+        self.waiting += 1;
         self.due.get_or_insert(now + HELD_MAX);
     }
 

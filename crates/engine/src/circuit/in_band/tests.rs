@@ -90,23 +90,6 @@ fn every_second_datagram_is_acknowledged_and_a_gap_at_once() {
 }
 
 #[test]
-fn sixteen_short_datagrams_are_acknowledged_together() {
-    let mut receiver = Receiver::new(2);
-    (0..15).for_each(|number| receiver.receive_short(ms(number), number));
-    assert_eq!(receiver.poll(ms(15)), None);
-    receiver.receive_short(ms(15), 15);
-    assert_eq!(receiver.poll(ms(15)), Some(told(ms(15), &[(0, 15)])));
-    // One among full ones adds little, waits no longer than they do, and a gap before it is told at once.
-    receiver.receive_short(ms(20), 16);
-    receiver.receive(ms(21), 17);
-    assert_eq!((receiver.poll(ms(21)), receiver.deadline()), (None, Some(ms(45))));
-    receiver.receive(ms(22), 18);
-    assert!(receiver.poll(ms(22)).is_some());
-    receiver.receive_short(ms(23), 20);
-    assert!(receiver.poll(ms(23)).is_some());
-}
-
-#[test]
 fn a_range_is_told_until_nobody_can_have_missed_it() {
     let mut receiver = Receiver::new(1);
     let mut lengths = Vec::new();

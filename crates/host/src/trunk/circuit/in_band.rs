@@ -12,8 +12,6 @@ use super::Report;
 
 /// Datagrams that make an acknowledgement due (RFC 9000 s13.2.2).
 const ACKNOWLEDGE_EVERY: u32 = 2;
-/// The longest packet that counts as short: an acknowledgement of TCP with all its options, or a call's 20 ms.
-const SHORT: u64 = 256;
 /// What the engine counts of a datagram as its headers: those that a segment of TCP has.
 const HEADERS: u64 = 40;
 /// Time over which the receiving end lets a guaranteed rate be made up for, and bytes that it lets come at once.
@@ -211,10 +209,6 @@ impl DatagramReceiver {
     pub(in super::super) fn receive(&mut self, now: Time, number: Option<u64>, len: u64) -> bool {
         self.datagrams += 1;
         match number {
-            Some(number) if len <= SHORT => {
-                self.receiver.receive_short(now, number);
-                true
-            }
             Some(number) => {
                 self.receiver.receive(now, number);
                 true
