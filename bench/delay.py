@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import page
+from machine import cpu_s
 
 RATES_MBIT = (1, 10, 100, 500, 1_000)
 ADDRESSES = ("10.83.0.1", "10.83.0.2")
 PORT = 9000
 PACKET_BYTES = 1_500
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -57,12 +57,6 @@ def emulator(binary: Path, scenario: Path, ends: Sequence[str]) -> Iterator[subp
         if process.poll() is None:
             process.kill()
         process.wait()
-
-
-def cpu_s(pid: int) -> float:
-    """User and system time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
 def stamps(path: Path) -> dict[int, int]:

@@ -20,19 +20,17 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import page
+from machine import cpu_s, machine_cpu_s, run, say, waited_for
 
 ME = f"headend-bench-{os.getpid()}"
 LEFT, RIGHT = f"{ME}-l", f"{ME}-r"
 HERE, THERE = "10.83.0.1", "10.83.0.2"
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-PATIENCE_S = 20.0
 LINE_BPS = 25e6
 RTT_MS = 120
 LINE = f"{LINE_BPS / 1e6:g} Mbit/s and {RTT_MS} ms"
@@ -43,42 +41,6 @@ QUEUES = (0.5, 1.0, 2.0)
 SHARE = (0.4, 0.6)
 KCPTUN = tuple(path for name in ("client", "server") if (path := shutil.which(f"kcptun-{name}")))
 """As its README recommends for such lines: mode fast3, parity 10+3, and windows that hold the line."""
-
-
-def run(*words: object, inside: str | None = None) -> str:
-    """The output of a command, in a namespace or here."""
-    prefix = ["ip", "netns", "exec", inside] if inside else []
-    done = subprocess.run([*prefix, *map(str, words)], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, words))}: {done.stderr.strip() or done.stdout.strip()}")
-    return done.stdout
-
-
-def say(text: str) -> None:
-    """A line for whoever waits."""
-    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
-
-
-def waited_for(what: str, is_so: Callable[[], bool]) -> None:
-    """Waits for a condition."""
-    end = time.monotonic() + PATIENCE_S
-    while not is_so():
-        if time.monotonic() > end:
-            sys.exit(f"{what}: not within {PATIENCE_S:g} s")
-        time.sleep(0.05)
-
-
-def cpu_s(pid: int) -> float:
-    """User and system time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
-
-
-def machine_cpu_s() -> float:
-    """All time of the machine's cores so far but idle, waiting and stolen."""
-    fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
-    user, nice, system, _idle, _wait, irq, softirq = fields[:7]
-    return (user + nice + system + irq + softirq) / TICKS_PER_S
 
 
 @contextmanager
