@@ -328,7 +328,7 @@ impl Met {
         text
     }
 
-    /// What there was in all, and the fields of a link that is like it.
+    /// The totals of the measurement, and the fields of a link that is like the path.
     fn summary(&self, trace: &str) -> String {
         let mut rates: Vec<u64> = self.trains.iter().flatten().filter_map(|seen| seen.rate_bps(self.bytes)).collect();
         rates.sort_unstable();

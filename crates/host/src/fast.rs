@@ -205,7 +205,7 @@ struct Facts<'a> {
 fn lacking(facts: &Facts<'_>) -> Option<String> {
     if !facts.is_built {
         return Some(
-            "this headend was built without FAST for the kernel: install clang, libelf-dev and zlib1g-dev and build \
+            "this headend was built without controllers for the kernel (FAST, Backfill): install clang, libelf-dev and zlib1g-dev and build \
              again with `make`, or with `cargo build --release --features bpf`"
                 .to_owned(),
         );

@@ -71,7 +71,7 @@ impl Live {
 }
 
 impl Seconds {
-    /// What came from number `from` on.
+    /// The seconds from number `from` on, as JSON.
     fn since(&self, from: usize) -> String {
         let next = self.first + self.kept.len();
         let seconds: Vec<&Value> = self.kept.iter().skip(from.saturating_sub(self.first)).collect();

@@ -170,7 +170,7 @@ impl Meter {
         }
     }
 
-    /// What happened since the last time, as JSON.
+    /// The counts of each link since the sample before, as JSON.
     fn second(&self, sample: &MeterSample) -> serde_json::Value {
         let rows = self.names.iter().zip(&sample.ways).zip(&self.before);
         let links: Vec<_> = rows

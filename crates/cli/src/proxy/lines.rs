@@ -49,13 +49,13 @@ impl Lines {
 
 /// Something to be written.
 pub(super) enum Line {
-    /// Of a connection that has ended.
+    /// The line of a connection that has ended.
     Connection(String),
     /// For whoever operates the proxy; stderr has it as well.
     Message(String),
 }
 
-/// Where lines go.
+/// The place that lines are written to.
 pub(super) enum Out {
     Stdout,
     Syslog(Syslog),

@@ -72,7 +72,7 @@ impl Seen {
     }
 }
 
-/// What the end that takes trains says of the last of them.
+/// The report of the receiving end on the last train.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Report {
     pub(super) run: u64,

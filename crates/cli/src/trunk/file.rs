@@ -41,7 +41,7 @@ pub(super) struct Read {
     pub(super) identity: Identity,
     /// The socket at which its status can be asked for.
     pub(super) status: PathBuf,
-    /// Who may look at its page and its metrics; nobody without it.
+    /// The listener of the page and the metrics; without it there is none.
     pub(super) admin: Option<Admin>,
     /// The reason for the carriage that it has.
     pub(super) why: String,

@@ -104,7 +104,7 @@ pub(super) fn run(path: &Path, peer: &str, duration: Span, as_json: bool) -> Res
     })
 }
 
-/// What the file should say otherwise, by the queue that the path has.
+/// The change of the file that the path's queue calls for, if it calls for one.
 fn advice(path: &Measured, controller: &str) -> Option<String> {
     let queueing_s = path.full_rtt_s - path.rtt_s;
     (trunk::fills_queues(controller) && queueing_s > trunk::DEEP.as_secs_f64()).then(|| {
