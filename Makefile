@@ -35,7 +35,7 @@ validation: native ## write the tables of docs/validation.md that a simulation m
 
 .PHONY: test
 test: test-packages native $(VENV)/.dev ## set up, build and run every test
-	cargo test --workspace --locked $(FEATURES)
+	python3 scripts/test.py --locked $(FEATURES)
 	$(PYTHON) -m pytest
 
 .PHONY: check
