@@ -12,7 +12,7 @@ use clap::Args;
 use headend_host::proxy::Proxy;
 use headend_host::proxy::books::FlowPage;
 use headend_host::proxy::config::Limits;
-use headend_host::proxy::field::{Table, Written};
+use headend_host::proxy::field::{self, Table, Written};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
@@ -122,7 +122,7 @@ fn answer(proxy: &mut Proxy, question: &str) -> Result<(String, Consequence), St
             }
         }
         ["drain"] => Ok(("draining\n".to_owned(), Consequence::Drain)),
-        ["limits"] => Ok((format!("{:#?}\n", proxy.config().limits), Consequence::Nothing)),
+        ["limits"] => Ok((field::written(&proxy.config().limits), Consequence::Nothing)),
         ["limits", name, value] => {
             let mut config = (*proxy.config()).clone();
             set(&mut config.limits, name, value)?;

@@ -31,6 +31,8 @@ pub struct Field<T> {
     pub meaning: &'static str,
     /// Sets the field in a table; refused, the error says what was found and what was expected.
     pub read: fn(&mut T, Written) -> Result<(), String>,
+    /// The value as a file would have it; `None` for a field that says nothing or stands for others.
+    pub written: fn(&T) -> Option<String>,
     /// Takes over the field from another table, if this one has its default and the other one not. True if so.
     pub keep: fn(&mut T, &T) -> bool,
 }
@@ -48,6 +50,9 @@ pub trait FieldValue: Sized {
 
     /// The value that is written, if it can be one.
     fn read(written: &Written) -> Option<Self>;
+
+    /// The value as a file has it; `None` if it is that of a field left out.
+    fn written(&self) -> Option<String>;
 }
 
 impl Written {
@@ -72,6 +77,10 @@ impl FieldValue for bool {
     fn read(written: &Written) -> Option<bool> {
         if let Written::Truth(truth) = written { Some(*truth) } else { None }
     }
+
+    fn written(&self) -> Option<String> {
+        Some(self.to_string())
+    }
 }
 
 impl FieldValue for u32 {
@@ -81,6 +90,10 @@ impl FieldValue for u32 {
 
     fn read(written: &Written) -> Option<u32> {
         if let Written::Number(number) = written { u32::try_from(*number).ok() } else { None }
+    }
+
+    fn written(&self) -> Option<String> {
+        Some(self.to_string())
     }
 }
 
@@ -93,6 +106,10 @@ impl FieldValue for usize {
         let Written::Number(number) = written else { return None };
         usize::try_from(*number).ok().and_then(NonZeroUsize::new).map(NonZeroUsize::get)
     }
+
+    fn written(&self) -> Option<String> {
+        Some(self.to_string())
+    }
 }
 
 impl FieldValue for String {
@@ -103,6 +120,10 @@ impl FieldValue for String {
     fn read(written: &Written) -> Option<String> {
         if let Written::Text(text) = written { Some(text.clone()) } else { None }
     }
+
+    fn written(&self) -> Option<String> {
+        Some(format!("{self:?}"))
+    }
 }
 
 impl FieldValue for Bytes {
@@ -112,6 +133,10 @@ impl FieldValue for Bytes {
 
     fn read(written: &Written) -> Option<Bytes> {
         if let Written::Text(text) = written { quantity::size(text) } else { None }
+    }
+
+    fn written(&self) -> Option<String> {
+        Some(format!("\"{self}\""))
     }
 }
 
@@ -124,6 +149,10 @@ impl FieldValue for Rate {
         let Written::Text(text) = written else { return None };
         quantity::rate(text).filter(|rate| rate.get() > 0)
     }
+
+    fn written(&self) -> Option<String> {
+        Some(format!("\"{self}\""))
+    }
 }
 
 impl FieldValue for Duration {
@@ -135,6 +164,10 @@ impl FieldValue for Duration {
         let Written::Text(text) = written else { return None };
         quantity::span(text).filter(|span| *span > Duration::ZERO)
     }
+
+    fn written(&self) -> Option<String> {
+        Some(format!("\"{self}\""))
+    }
 }
 
 impl FieldValue for StdDuration {
@@ -145,6 +178,10 @@ impl FieldValue for StdDuration {
     fn read(written: &Written) -> Option<StdDuration> {
         Duration::read(written).map(|span| StdDuration::from_nanos(span.as_nanos()))
     }
+
+    fn written(&self) -> Option<String> {
+        Duration::from_nanos(self.as_nanos() as u64).written()
+    }
 }
 
 impl<V: FieldValue> FieldValue for Option<V> {
@@ -154,6 +191,10 @@ impl<V: FieldValue> FieldValue for Option<V> {
 
     fn read(written: &Written) -> Option<Option<V>> {
         V::read(written).map(Some)
+    }
+
+    fn written(&self) -> Option<String> {
+        self.as_ref().and_then(V::written)
     }
 }
 
@@ -189,6 +230,7 @@ macro_rules! fields {
                     shown: $from_shown,
                     meaning: $from_meaning,
                     read: $read,
+                    written: |_| None,
                     keep: |_, _| false,
                 },)*)?
                 $($crate::proxy::field::Field {
@@ -199,6 +241,7 @@ macro_rules! fields {
                         table.$name = written.value::<$type>()?;
                         Ok(())
                     },
+                    written: |table| $crate::proxy::field::FieldValue::written(&table.$name),
                     keep: |table, before| {
                         let default = <$table>::default().$name;
                         let is_gone = table.$name == default && before.$name != default;
@@ -214,6 +257,12 @@ macro_rules! fields {
 }
 
 pub(crate) use fields;
+
+/// A table's fields that say something, a line for each, as a file has them.
+pub fn written<T: Table>(table: &T) -> String {
+    let line = |field: &Field<T>| Some(format!("{} = {}\n", field.name, (field.written)(table)?));
+    T::FIELDS.iter().filter_map(line).collect()
+}
 
 /// The rows of the page for a table: name, default or unit, and meaning of each field.
 pub fn page_rows<T: Table>() -> String {
