@@ -86,9 +86,10 @@ impl SideOptions {
     /// The paper's remedy for the side of the access network, as Linux can do it (tuning paper s6): losses are repaired
     /// soon, because the round trip is short. RACK takes the place of the small duplicate-ACK threshold; the time-out may
     /// be as short as a few round trips. What a loss does to the window is left of it, and with CUBIC it is most of it: so
-    /// where the kernel has BBR, which takes no loss for congestion, that controls the window.
+    /// a controller has the window that damage does not hold down. Backfill is one that leaves others on the line their
+    /// share, and BBR is in most kernels.
     pub fn hfc_local() -> SideOptions {
-        let controller = if socket::kernel_has("bbr") { "bbr" } else { "cubic" };
+        let controller = ["backfill", "bbr"].into_iter().find(|name| socket::kernel_has(name)).unwrap_or("cubic");
         SideOptions {
             name: Some("hfc-local".to_owned()),
             congestion_control: Some(controller.to_owned()),
