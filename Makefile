@@ -81,6 +81,10 @@ bench-pages: conform-packages build-packages $(TARGET)/release/headend ## as roo
 bench-share: conform-packages build-packages $(TARGET)/release/headend ## as root: what the proxy's local side leaves to a neighbour on a line that loses packets, by congestion control
 	@python3 bench/share.py $(TARGET)/release/headend $(if $(PAGE),--page $(PAGE))
 
+.PHONY: bench-control
+bench-control: bench-packages build-packages $(TARGET)/release/headend ## as root, after `headend cc install backfill`: what Backfill in the kernel costs beside CUBIC, and what its connections leave
+	@python3 bench/control.py $(if $(PAGE),--page $(PAGE))
+
 .PHONY: bench-transparent
 bench-transparent: conform-packages build-packages $(TARGET)/release/headend ## as root: what holding SYNs costs the transparent proxy and its clients
 	@python3 bench/transparent.py --binary $(TARGET)/release/headend --out $(OUT)/bench-transparent.json $(if $(PAGE),--page $(PAGE))

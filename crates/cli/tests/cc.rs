@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use headend_host::device::{Change, Device};
 use headend_host::netns::{self, Namespace};
 use headend_host::route::{Metrics, Route};
-use headend_host::{Netlink, fast, socket, sysctl};
+use headend_host::{Netlink, backfill, fast, socket, sysctl};
 use serde_json::Value;
 use socket2::SockRef;
 
@@ -64,6 +64,7 @@ impl Name {
 impl Drop for Name {
     fn drop(&mut self) {
         let _ = fast::remove(&self.0);
+        let _ = backfill::remove(&self.0);
     }
 }
 
@@ -274,6 +275,38 @@ fn a_route_can_name_it() {
         let told = SockRef::from(&socket).tcp_congestion().expect("every TCP has one");
         assert_eq!(text(&told).trim_end_matches('\0'), name.0);
     });
+}
+
+#[test]
+fn backfill_carries_connections_that_outlive_its_removal() {
+    if !can_install() {
+        return;
+    }
+    if let Some(text) = backfill::missing() {
+        eprintln!("skipped: {text}");
+        return;
+    }
+    let name = Name::new("bf");
+    assert!(said(&["install", "backfill", "--name", &name.0]).contains("the larger of CUBIC's window"));
+    assert!(said(&["list"]).contains(&name.0));
+    inside("cc-backfill", || {
+        for _ in 0..500 {
+            let (mut sender, mut receiver) = connection(&name.0);
+            sender.write_all(b"short").expect("the receiver is there");
+            drop(sender);
+            let mut got = Vec::new();
+            receiver.read_to_end(&mut got).expect("the sender has ended");
+            assert_eq!(got, b"short");
+        }
+        let (mut sender, mut receiver) = connection(&name.0);
+        transfer(&mut sender, &mut receiver);
+        said(&["remove", &name.0]);
+        assert!(!socket::kernel_names().contains(&name.0));
+        transfer(&mut sender, &mut receiver);
+        assert_eq!(controller_of(&sender), name.0);
+    });
+    let again = refused(&["remove", &name.0]);
+    assert!(again.contains(&name.0), "{again}");
 }
 
 #[test]

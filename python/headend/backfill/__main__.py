@@ -1,6 +1,7 @@
 """`python -m headend.backfill`: is the controller `backfill` fast on damaged lines and fair beside others?
 
-Prints the table of goals, the ablation of its guards, or cells beyond the goals, as Markdown. The same command prints
+Prints the table of goals, the ablation of its guards, or cells beyond the goals, as Markdown; with `live`, which takes
+root and an hour, the goals between real hosts with the kernel's controllers. The same command prints
 the same figures: seeds are fixed, and those that judge (from 1001) are not those that the law was tuned on (from 1).
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from headend.backfill import wider
+from headend.backfill import live, wider
 from headend.backfill.goals import GOALS, Bench, Row
 from headend.report import marked
 
@@ -25,21 +26,31 @@ GUARDS = ("none", "thinning", "look", "probe", "alpha", "ceiling", "haste", "pla
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m headend.backfill", description=__doc__)
-    parser.add_argument("what", choices=tuple(TABLES), help="the table")
+    parser.add_argument("what", choices=(*TABLES, "live"), help="the table")
     parser.add_argument("--quick", action="store_true", help="3 seeds of 60 s, and not up to 20 of 120 s")
     parser.add_argument("--law", default="backfill", help="another controller in its place")
     parser.add_argument("--without", default="none", choices=GUARDS, help="a guard to switch off")
     parser.add_argument("--tuning", action="store_true", help="the seeds that the law was tuned on")
+    parser.add_argument(
+        "--binary", type=Path, default=Path("target/release/headend"), help="of `live`: the headend command"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="of `live`: cells at a time, each of which takes half a core"
+    )
     parser.add_argument("--page", type=Path, metavar="FILE", help="also write the table into this page")
     chosen = parser.parse_args(arguments)
     seed = TUNING if chosen.tuning else JUDGING
     runs, seconds = (3, 60.0) if chosen.quick else (20, 120.0)
     bench = Bench(chosen.law, chosen.without, seed, runs, seconds)
     begin = time.monotonic()
-    lines = [f"Seeds from {seed}, up to {runs} of them, {seconds:g} s each; means with their 95% intervals.", ""]
+    if chosen.what == "live":
+        lines, table = [], live.table(bench, chosen.binary, chosen.jobs)
+    else:
+        lines = [f"Seeds from {seed}, up to {runs} of them, {seconds:g} s each; means with their 95% intervals.", ""]
+        table = TABLES[chosen.what](bench)
     for line in lines:
         print(line)
-    for line in TABLES[chosen.what](bench):
+    for line in table:
         lines.append(line)
         print(line, flush=True)
     if chosen.page:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import headend
+from headend import lab
 from headend.results import Result
 
 PAYLOAD = 1448 / 1500
@@ -107,9 +110,13 @@ class Cell:
         }
         return scenario | ({"interval": "500ms"} if self.interval else {})
 
-    def run(self, seed: int, runs: int) -> Outcome:
-        """Run it, on one thread."""
-        return Outcome(self, headend.run(self.scenario(), seed=seed, runs=runs, threads=1))
+    def run(self, seed: int, runs: int, binary: Path | None = None) -> Outcome:
+        """Run it, on one thread; with a headend command between real hosts, all runs at once, which takes root."""
+        if binary is None:
+            return Outcome(self, headend.run(self.scenario(), seed=seed, runs=runs, threads=1))
+        scenario, trace = self.scenario(), self.interval
+        taken = lab.run(scenario, seed=seed, runs=runs, together=runs, accept_late=True, trace=trace, binary=binary)
+        return Outcome(self, taken)
 
     def but(self, **changes: Any) -> Cell:
         """The same with these changes."""
@@ -127,6 +134,11 @@ class Outcome:
         """Goodput of all instances of a flow together."""
         rows = self.result.flows.where(flow=flow)
         return np.asarray(rows.by_run(rows["goodput_bps"]) / 1e6)
+
+    @property
+    def late(self) -> int:
+        """Runs between real hosts in which the machine did not keep up with the links."""
+        return sum(not run["kept_up"] for run in json.loads(self.result.meta.get("lab", "[]")))
 
     @property
     def rivals(self) -> NDArray[np.float64]:
@@ -165,8 +177,15 @@ class Outcome:
 
     def series(self) -> NDArray[np.float64]:
         """The law's rate over what loss leaves, every half second: a row for each run."""
-        assert self.result.intervals is not None
-        rows = self.result.intervals.where(kind="flow", name="law")
-        runs = len(np.unique(rows["run"]))
-        mbit = rows["bytes"].reshape(runs, -1) * 8 / 0.5 / 1e6
+        if self.result.trace is not None:
+            # Between real hosts the sender's own word of what has arrived.
+            rows = self.result.trace.where(flow="law")
+            ends = np.arange(0.0, self.cell.seconds + 0.25, 0.5)
+            each = [rows.where(run=run) for run in np.unique(rows["run"])]
+            arrived = np.array([np.interp(ends, run["time_s"], run["una_bytes"], left=0.0) for run in each])
+            mbit = np.diff(arrived) * 8 / 0.5 / 1e6
+        else:
+            rows = self.result.table("intervals").where(kind="flow", name="law")
+            runs = len(np.unique(rows["run"]))
+            mbit = rows["bytes"].reshape(runs, -1) * 8 / 0.5 / 1e6
         return mbit / (self.cell.rate_mbit * (1 - self.cell.loss / 100))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,12 +39,24 @@ class Bench:
     seed: int
     runs: int
     seconds: float
+    binary: Path | None = None
+    """The headend command that runs the cells between real hosts, in place of the simulator."""
+    is_short: bool = False
+    """Of each goal but the shares beside one CUBIC only the cells of one queue."""
+    late: list[int] = field(default_factory=list)
+    """Of each cell that ran between real hosts, the runs in which the machine did not keep up with the links."""
 
     def run(self, cell: Cell, runs: int | None = None) -> Outcome:
         """A cell with this law, in runs of its own if it takes fewer."""
         if cell.law == "backfill":
             cell = cell.but(law=self.law, without=self.without)
-        return cell.run(self.seed, min(self.runs, runs or self.runs))
+        outcome = cell.run(self.seed, min(self.runs, runs or self.runs), self.binary)
+        self.late.append(outcome.late)
+        return outcome
+
+    def queues(self, *bdps: float) -> tuple[float, ...]:
+        """The lengths of queue that a goal is judged with."""
+        return (1.0,) if self.is_short else bdps
 
 
 def _place(rtt: float, bdp: float) -> str:
@@ -59,7 +72,7 @@ def goodput(bench: Bench) -> Iterator[Row]:
     """Alone on a damaged line: goodput, and the queue that it makes."""
     for rtt in RTTS_MS:
         for loss, least in zip(LOSSES, (0.97, 0.95, 0.90), strict=True):
-            for bdp in (0.5, 1.0, 4.0):
+            for bdp in bench.queues(0.5, 1.0, 4.0):
                 cell = Cell(rtt_ms=rtt, bdp=bdp, loss=loss, seconds=bench.seconds)
                 outcome = bench.run(cell, 5)
                 place = f"{_place(rtt, bdp)}, {loss:g}%"
@@ -80,7 +93,7 @@ def beside_one(bench: Bench) -> Iterator[Row]:
 def beside_four(bench: Bench) -> Iterator[Row]:
     """Beside four CUBICs, without damage."""
     for rtt in RTTS_MS:
-        for bdp in (0.5, 1.0, 2.0):
+        for bdp in bench.queues(0.5, 1.0, 2.0):
             cell = Cell(rtt_ms=rtt, bdp=bdp, rivals=(("cubic", 4),), seconds=bench.seconds)
             share = bench.run(cell, 10).share
             yield _row("share beside four CUBICs", _place(rtt, bdp), share, 0.16, 0.22, "0.16 to 0.22")
@@ -89,7 +102,7 @@ def beside_four(bench: Bench) -> Iterator[Row]:
 def harm(bench: Bench) -> Iterator[Row]:
     """What it takes from a CUBIC on a damaged line, where Reno takes next to nothing."""
     for rtt in RTTS_MS:
-        for bdp in (0.5, 1.0, 2.0):
+        for bdp in bench.queues(0.5, 1.0, 2.0):
             cell = Cell(rtt_ms=rtt, bdp=bdp, loss=2.0, rivals=(("cubic", 1),), seconds=bench.seconds)
             beside, reno = bench.run(cell, 10).rivals, bench.run(cell.but(law="reno"), 10).rivals
             what = "CUBIC's rate at 2% loss, of that beside a Reno"
@@ -99,7 +112,7 @@ def harm(bench: Bench) -> Iterator[Row]:
 def jain(bench: Bench) -> Iterator[Row]:
     """Five of its own, with and without damage, and five CUBICs in their place."""
     for rtt in RTTS_MS:
-        for bdp, loss in ((0.5, 0.0), (1.0, 0.0), (2.0, 0.0), (1.0, 2.0)):
+        for bdp, loss in (*((bdp, 0.0) for bdp in bench.queues(0.5, 1.0, 2.0)), (1.0, 2.0)):
             cell = Cell(rtt_ms=rtt, bdp=bdp, loss=loss, flows=5, seconds=bench.seconds)
             found, cubic = bench.run(cell, 10).jain, float(bench.run(cell.but(law="cubic"), 10).jain.mean())
             least = min(0.95, cubic)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -22,6 +22,7 @@ from headend.lab import drawn, live
 from headend.lab import fast as fast_study
 from headend.lab import page as grid
 from headend.lab.comparison import Comparison, ComparisonError
+from headend.lab.measure import LabError, installed
 from headend.papers import tables
 from headend.papers.claim import MeasurementError
 from headend.papers.model import StudyResult
@@ -38,6 +39,7 @@ app = typer.Typer(
 KEPT = "comparisons"
 """Within the report's folder: what was measured, a file for each scenario file."""
 
+Controller = Literal["reno", "cubic", "bbr", "backfill"]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the report.")]
 PageOption = Annotated[
     Path | None, typer.Option("--page", metavar="FILE", help="A page of the docs whose tables are to be this run's.")
@@ -77,13 +79,14 @@ def live_(
     taking = _Taking(out, ["live"])
     kept = {(server, way): out / KEPT / f"{server}-{way}.json" for server in live.SERVERS for way in live.WAYS}
     words = [str(binary), "lab", str(file), "--runs", str(runs), "--together", str(together)]
-    taking.measure(
-        {
-            target: [*words, *(f"--set={path}={value}" for path, value in live.settings(*curve).items())]
-            for curve, target in kept.items()
-        },
-        resume=resume,
-    )
+    with _failures(), installed(binary, "backfill"):
+        taking.measure(
+            {
+                target: [*words, *(f"--set={path}={value}" for path, value in live.settings(*curve).items())]
+                for curve, target in kept.items()
+            },
+            resume=resume,
+        )
     with _failures():
         linux, runs, late = live.read(kept)
         measured = live.Live(linux, live.simulate(file, runs), runs, late, seed=1)
@@ -125,14 +128,26 @@ def random_(
     count: Annotated[int, typer.Option(min=1, help="Scenarios to draw.")] = 20,
     binary: Annotated[Path, typer.Option(help="The headend command.")] = Path("target/release/headend"),
     together: Annotated[int, typer.Option(min=1, help="Runs of a scenario at a time.")] = 3,
+    controller: Annotated[
+        Controller | None, typer.Option(help="Every server's congestion control, in place of one that is drawn.")
+    ] = None,
 ) -> None:
     """Compare scenarios that are drawn at random, flow by flow and in the aggregate. Takes root and 5 minutes."""
+    with _failures(), installed(binary, controller or drawn.CONTROLLERS[0]):
+        lines = _drawn(
+            out / f"seed-{seed}{f'-{controller}' if controller else ''}", seed, count, binary, together, controller
+        )
+    typer.echo("\n".join(lines))
+
+
+def _drawn(out: Path, seed: int, count: int, binary: Path, together: int, controller: str | None) -> list[str]:
+    """The table of scenarios that are drawn at random and compared, which is also left beside the folder `out`."""
     draw = random.Random(seed)
     results = []
     for number in range(count):
-        folder = out / f"seed-{seed}" / f"{number:02}"
+        folder = out / f"{number:02}"
         folder.mkdir(parents=True, exist_ok=True)
-        text = drawn.scenario(draw, number, seed)
+        text = drawn.scenario(draw, number, seed, controller)
         (folder / "drawn.toml").write_text(text, encoding="utf-8")
         title = text.split('"', 2)[1]
         typer.echo(f"{number + 1} of {count}: {title}", err=True)
@@ -152,8 +167,8 @@ def random_(
             _wrong(ended.stderr.strip())
         results.append(drawn.read(title, folder / "compared"))
     lines = drawn.table(results)
-    (out / f"seed-{seed}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    typer.echo("\n".join(lines))
+    out.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return lines
 
 
 @app.command()
@@ -229,6 +244,7 @@ def _failures() -> Iterator[None]:
         yield
     except (
         ComparisonError,
+        LabError,
         live.LiveError,
         MeasurementError,
         headend.ScenarioError,

@@ -19,8 +19,11 @@ CLOSE = 15.0
 """Per cent."""
 
 
-def scenario(draw: random.Random, number: int, seed: int) -> str:
-    """One of them, as TOML: a bottleneck, and one to four flows of any controllers that begin at any times."""
+def scenario(draw: random.Random, number: int, seed: int, controller: str | None = None) -> str:
+    """One of them, as TOML: a bottleneck, and one to four flows of a controller that begin at any times.
+
+    The controller is drawn unless it is given; all else is drawn alike either way.
+    """
     rate = 10 ** draw.uniform(0, 1.7)
     delay_ms = round(draw.uniform(2, 100), 1)
     queue = max(8, round(rate * 1e6 * 2 * delay_ms / 1e3 / 8 / 1500 * draw.uniform(0.5, 3)))
@@ -34,10 +37,10 @@ def scenario(draw: random.Random, number: int, seed: int) -> str:
         f'[links.line]\nbetween = ["edge", "client"]\nrate = "{rate:.3f}Mbit/s"\ndelay = "{delay_ms / 2:g}ms"',
         f'queue = "{queue} packets"\nloss = "{loss}%"\nback = {{ queue = "unlimited", loss = "0%" }}',
     ]
-    controller = draw.choice(CONTROLLERS)
+    any_controller = draw.choice(CONTROLLERS)
     lines[2] = lines[2].replace(
         '[nodes.server]\npersonality = "linux"',
-        f'[nodes.server]\npersonality = "linux"\ntcp = {{ controller = "{controller}" }}',
+        f'[nodes.server]\npersonality = "linux"\ntcp = {{ controller = "{controller or any_controller}" }}',
     )
     for flow in range(flows):
         start = 0 if flow == 0 else round(draw.uniform(0, 2), 2)

@@ -36,6 +36,10 @@ WAYS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {GET: "proxy", LOCAL: "hfc-local", "nodes.proxy.local.tcp.controller": "cubic"},
     ),
     "tuned": ("proxy, the remedy with BBR", {GET: "proxy", LOCAL: "hfc-local"}),
+    "fair": (
+        "proxy, the remedy with Backfill",
+        {GET: "proxy", LOCAL: "hfc-local", "nodes.proxy.local.tcp.controller": "backfill"},
+    ),
 }
 """How the flow goes, and what says so in the scenario."""
 

@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from headend import _native
 from headend.results import NativeColumn, Result, Table
 from headend.simulation import _source, toml_value
 
-UNRELIABLE = 3
-"""The exit code of results that are not to be relied on."""
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+"""What the kernel has."""
 
 
 class LabError(RuntimeError):
@@ -35,6 +36,7 @@ def run(
     together: int = 1,
     program: str | None = None,
     accept_late: bool = False,
+    trace: bool = False,
     binary: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Run a scenario in real time between Linux hosts, each in a network namespace. Takes root.
@@ -48,6 +50,7 @@ def run(
         together: Runs of a point at a time.
         program: A real program that drives the flows: "iperf3" or "curl".
         accept_late: Take results also of a machine that did not keep up.
+        trace: Also have what the kernel says of each sender, as `headend.run` has it. It takes polars.
         binary: The headend command; that of the PATH unless given.
 
     Returns:
@@ -86,12 +89,13 @@ def run(
             raise LabError(ended.stderr.strip() or f"headend lab ended with {ended.returncode}")
         tables = json.loads(ended.stdout)
         as_it_ran = next((file.read_text(encoding="utf-8") for file in out.glob("scenario.*")), "")
+        followed = Result.load(out).trace if trace else None
         told = json.loads((out / "meta.json").read_text(encoding="utf-8"))
     optional = {name: Table(columns(tables[name])) if name in tables else None for name in ("media", "intervals")}
     return Result(
         flows=Table(columns(tables["flows"])),
         links=Table(columns(tables["links"])),
-        trace=None,
+        trace=followed,
         packets=None,
         captures=[],
         scenario=as_it_ran,
@@ -99,6 +103,25 @@ def run(
         meta={"version": _native.__version__, "commit": _native.__commit__, "lab": json.dumps(tables["runs"])},
         **optional,
     )
+
+
+@contextmanager
+def installed(binary: str | os.PathLike[str], controller: str) -> Iterator[None]:
+    """The kernel has this congestion control of headend's, until this ends if it did not have it before. Takes root.
+
+    Raises LabError if it cannot be had.
+    """
+    if controller in AVAILABLE.read_text(encoding="ascii").split():
+        yield
+        return
+    words = [os.fspath(binary), "cc"]
+    ended = subprocess.run([*words, "install", controller], capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        raise LabError(ended.stderr.strip())
+    try:
+        yield
+    finally:
+        subprocess.run([*words, "remove", controller], stdout=subprocess.DEVNULL, check=True)
 
 
 def columns(table: Mapping[str, Sequence[Any]]) -> dict[str, NativeColumn]:
