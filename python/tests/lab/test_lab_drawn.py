@@ -13,6 +13,15 @@ def test_a_seed_draws_the_same_scenarios_and_another_others():
     assert draws[0] == draws[1] != draws[2]
 
 
+def test_a_controller_that_is_given_changes_nothing_else_of_the_draw():
+    drawn_, given = (drawn.scenario(random.Random(5), 0, 5, controller) for controller in (None, "backfill"))
+    differing = [
+        (one, other) for one, other in zip(drawn_.splitlines(), given.splitlines(), strict=True) if one != other
+    ]
+    assert len(differing) == 1
+    assert 'controller = "backfill"' in differing[0][1]
+
+
 def test_what_is_drawn_runs_in_the_simulator():
     draw = random.Random(3)
     for number in range(5):
