@@ -138,6 +138,20 @@ lab-fast: native ## FAST in the kernel, judged, in real time: needs root, what `
 	@$(PYTHON) -m headend.lab fast --binary $(TARGET)/release/headend --out $(OUT)/lab-fast $(if $(PAGE),--page $(PAGE))
 	@echo "Open file://$(CURDIR)/$(OUT)/lab-fast/index.html"
 
+PREFIX := /usr/local
+DIR = $(DESTDIR)$(PREFIX)
+SONAME := libheadend-socket.so.0
+.PHONY: install-socket
+install-socket: build-packages ## headend-socket for C: library, header and pkg-config file, into PREFIX=/usr/local
+	cargo rustc --release --locked -p headend-socket-c --lib --crate-type cdylib,staticlib -- -C link-arg=-Wl,-soname,$(SONAME)
+	install -d $(DIR)/lib/pkgconfig $(DIR)/include
+	install -m 755 $(TARGET)/release/libheadend_c.so $(DIR)/lib/$(SONAME)
+	ln -sf $(SONAME) $(DIR)/lib/libheadend-socket.so
+	install -m 644 $(TARGET)/release/libheadend_c.a $(DIR)/lib/libheadend-socket.a
+	install -m 644 crates/socket-c/include/headend_socket.h $(DIR)/include
+	version=$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1); \
+	sed "s|@PREFIX@|$(PREFIX)|; s|@VERSION@|$$version|" crates/socket-c/headend-socket.pc.in >$(DIR)/lib/pkgconfig/headend-socket.pc
+
 .PHONY: docs
 docs: native $(VENV)/.dev ## the book, into build/docs
 	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs build/docs

@@ -1,11 +1,29 @@
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, Self, TypeAlias, TypedDict, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Results", "ScenarioError", "SimulationError", "__commit__", "__version__", "columns", "quantity", "run"]
+__all__ = [
+    "Bell",
+    "Connection",
+    "ConnectionEndedError",
+    "Endpoint",
+    "Key",
+    "Operation",
+    "Results",
+    "ScenarioError",
+    "SimulationError",
+    "Stream",
+    "StreamResetError",
+    "StreamStoppedError",
+    "__commit__",
+    "__version__",
+    "columns",
+    "quantity",
+    "run",
+]
 
 __version__: str
 __commit__: str
@@ -45,3 +63,80 @@ def run(
     journal: str | os.PathLike[str] | None = None,
     resume: bool = False,
 ) -> Results: ...
+
+class ConnectionEndedError(ConnectionError):
+    code: int | None
+
+class StreamResetError(ConnectionResetError):
+    code: int
+
+class StreamStoppedError(BrokenPipeError):
+    code: int
+
+class _Snapshot(TypedDict):
+    rtt_s: float | None
+    window_bytes: int
+    in_flight_bytes: int
+    sent: int
+    delivered: int
+    lost: int
+    streams: int
+
+@final
+class Bell:
+    """A descriptor that can be read from when some of the tokens that were left with it are to be tried again."""
+    def __new__(cls) -> Self: ...
+    def fileno(self) -> int: ...
+    def woken(self) -> list[int]: ...
+
+@final
+class Operation:
+    """A call that may have to wait."""
+    def poll(self, bell: Bell, token: int) -> object | None: ...
+    def close(self) -> None: ...
+
+@final
+class Key:
+    """A private key, and with it the public one."""
+    @staticmethod
+    def generate() -> Key: ...
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Key: ...
+    def save(self, path: str | os.PathLike[str]) -> None: ...
+    @property
+    def public(self) -> str: ...
+
+@final
+class Endpoint:
+    """A UDP socket with connections."""
+    @staticmethod
+    def listen(address: str, key: Key, clients: Sequence[str]) -> Endpoint: ...
+    @staticmethod
+    def client(address: str, key: Key) -> Endpoint: ...
+    @property
+    def address(self) -> tuple[str, int]: ...
+    def connect(self, address: str, peer: str) -> Operation: ...
+    def accept(self) -> Operation: ...
+    def close(self, code: int, reason: str) -> None: ...
+    def closed(self) -> Operation: ...
+
+@final
+class Connection:
+    """A connection with a peer that is known by its key."""
+    def open(self) -> Operation: ...
+    def accept(self) -> Operation: ...
+    def ended(self) -> Operation: ...
+    def close(self, code: int, reason: str) -> None: ...
+    def peer(self) -> tuple[str, str, int] | None: ...
+    def snapshot(self) -> _Snapshot | None: ...
+
+@final
+class Stream:
+    """Ordered bytes both ways."""
+    def read(self, size: int, bell: Bell, token: int) -> bytes | None: ...
+    def write(self, data: bytes, bell: Bell, token: int) -> int | None: ...
+    def finish(self) -> None: ...
+    def sent(self) -> Operation: ...
+    def reset(self, code: int) -> None: ...
+    def stop(self, code: int) -> None: ...
+    def close(self) -> None: ...

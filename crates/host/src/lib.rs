@@ -1,7 +1,7 @@
 //! Linux: what headend needs of the system it runs on.
 //!
 //! The engine's links run here against the clock, between network namespaces or interfaces. Everything that is Linux
-//! alone is in this crate, and so is the only `unsafe` code: each block says why it is sound. On other systems there is
+//! alone is in this crate, and so is all `unsafe` code but that for pointers of C in `socket-c`: each block says why it is sound. On other systems there is
 //! nothing in it.
 #![cfg(target_os = "linux")]
 

@@ -1,7 +1,9 @@
-//! The PyO3 module `headend._native`: scenarios in, tables out.
+//! The PyO3 module `headend._native`: scenarios in, tables out; and, on Linux, sockets for asyncio.
 
 mod columns;
 mod run;
+#[cfg(target_os = "linux")]
+mod socket;
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -21,6 +23,11 @@ mod _native {
     use super::columns::quantity;
     #[pymodule_export]
     use super::run::{Results, run};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::socket::{
+        Bell, Connection, ConnectionEndedError, Endpoint, Key, Operation, Stream, StreamResetError, StreamStoppedError,
+    };
     #[pymodule_export]
     use super::{ScenarioError, SimulationError};
 
