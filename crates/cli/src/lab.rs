@@ -363,10 +363,11 @@ pub(crate) fn tables(points: &[Point], ran: Vec<Ran>) -> Results {
 /// A JSON object for each run, for the folder of results: whether it kept up.
 pub(crate) fn health_of(health: &[Health]) -> serde_json::Value {
     let one = |health: &Health| {
-        let Health { strain, deliveries, is_urgent, is_short_of_memory } = health;
+        let Health { strain, deliveries, is_urgent, is_short_of_memory, is_overrun } = health;
         serde_json::json!({
             "kept_up": health.kept_up(),
             "short_of_memory": is_short_of_memory,
+            "ended_late": is_overrun,
             "real_time_priority": is_urgent,
             "delivery_lateness_p50_s": deliveries.p50.as_secs_f64(),
             "delivery_lateness_p99_s": deliveries.p99.as_secs_f64(),
@@ -410,6 +411,14 @@ pub(crate) fn warn_of_strain(health: &[Health]) {
         eprintln!(
             "In {short} of {} runs TCP held more memory on this machine than the first value of net.ipv4.tcp_mem, and Linux \
              keeps windows small then. Their results are not to be relied on.",
+            health.len()
+        );
+    }
+    let overrun = health.iter().filter(|health| health.is_overrun).count();
+    if overrun > 0 {
+        eprintln!(
+            "In {overrun} of {} runs the flows were ended late, because the machine had too much else to do. Their results are \
+             not to be relied on.",
             health.len()
         );
     }

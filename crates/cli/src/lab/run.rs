@@ -59,12 +59,15 @@ pub(crate) struct Health {
     pub(crate) is_urgent: bool,
     /// True if TCP held so much memory meanwhile that the kernel keeps windows small.
     pub(crate) is_short_of_memory: bool,
+    /// True if the flows went on for longer than a fiftieth of the run beyond its end, because whoever was to end them was not
+    /// woken.
+    pub(crate) is_overrun: bool,
 }
 
 impl Health {
     /// True if the results are the network's and not the machine's.
     pub(crate) fn kept_up(&self) -> bool {
-        self.strain.is_none() && !self.is_short_of_memory
+        self.strain.is_none() && !self.is_short_of_memory && !self.is_overrun
     }
 }
 
@@ -128,18 +131,18 @@ pub(super) fn run(
         let relayed = relayed?;
         Ok::<_, Failure>(played.map(|played| (played, driven, relayed)))
     })?;
-    let Some((Played { begun, ended, series, is_short_of_memory }, (mut network, health), relayed)) = played else {
-        return Ok(None);
-    };
-    let health = Health { is_short_of_memory, ..health };
+    let Some((played, (mut network, health), relayed)) = played else { return Ok(None) };
+    let Played { begun, ended, delivered, series, is_short_of_memory } = played;
+    let is_overrun = ended > begun + scenario.duration + scenario.duration / 50;
+    let health = Health { is_short_of_memory, is_overrun, ..health };
     let mut watched = std::mem::take(&mut *watched.lock().expect("the reactor has ended"));
     let mut near = watched.split_off(transfers.len()).into_iter();
     let mut trace = RunTrace::default();
     let mut flows = Vec::new();
-    for ((transfer, watched), series) in transfers.iter().zip(watched).zip(series) {
+    for (((transfer, watched), series), delivered) in transfers.iter().zip(watched).zip(series).zip(delivered) {
         trace.add_series(&transfer.flow.name, u64::from(transfer.instance), &series.samples);
         let near = transfer.near_port.and_then(|_| near.next());
-        let mut row = flow_row(transfer, Seens::of(transfer, watched, near), &series, begun, ended);
+        let mut row = flow_row(transfer, Seens::of(transfer, watched, near), &series, [begun, ended], delivered);
         let counted = |node: usize| site.host(node).namespace.run(Counted::read);
         if program.is_some() {
             // Its sockets tell us nothing; its host counts for all of them.
@@ -236,7 +239,10 @@ fn act(transfer: &Transfer, is_sender: bool, site: &Site, stage: &Stage, watched
 /// The outcome of the flows.
 struct Played {
     begun: Time,
+    /// The time at which `delivered` was read: the end of the run, or later where this thread was not woken.
     ended: Time,
+    /// Bytes that each flow's receiver had read.
+    delivered: Vec<Bytes>,
     series: Vec<Series>,
     is_short_of_memory: bool,
 }
@@ -265,11 +271,12 @@ fn play(
         while !stage.all_have_left(LOOK_EVERY) && stage.now() < limit && !is_over() {
             is_short_of_memory |= Memory::now().is_some_and(|memory| memory.is_short());
         }
-        let ended = stage.now().min(limit);
+        let ended = stage.now();
+        let delivered = transfers.iter().map(Transfer::delivered).collect();
         let is_interrupted = is_over();
         stage.stop();
         let series = sampler.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
-        (!is_interrupted).then_some(Played { begun, ended, series, is_short_of_memory })
+        (!is_interrupted).then_some(Played { begun, ended, delivered, series, is_short_of_memory })
     })
 }
 
@@ -330,7 +337,7 @@ impl Seens {
     }
 }
 
-fn flow_row(transfer: &Transfer, seens: Seens, series: &Series, begun: Time, ended: Time) -> FlowRow {
+fn flow_row(transfer: &Transfer, seens: Seens, series: &Series, [begun, ended]: [Time; 2], read: Bytes) -> FlowRow {
     let seen = &seens.sender;
     let planned = begun + transfer.start;
     // A program takes its time to start, and talks on other connections first.
@@ -339,7 +346,8 @@ fn flow_row(transfer: &Transfer, seens: Seens, series: &Series, begun: Time, end
     let fault = transfer.fault();
     let delivered = match transfer.program {
         Some(_) => seens.receiver().arrived().min(transfer.flow.bytes().unwrap_or(Bytes::MAX)),
-        None => transfer.delivered(),
+        None if transfer.is_complete() => transfer.delivered(),
+        None => read,
     };
     let transferred = transfer.is_complete().then(|| since_start(seens.receiver().arrived_at));
     let failed = fault.as_ref().map(|(at, _)| since_start(*at));
