@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `keys` | who is who: private and public keys, in files and as text |
 //! | `handshake` | Noise, which yields a key for each direction |
+//! | `cookie` | a proof that somebody was seen at its address |
 //! | `cipher` | what is sealed and opened, each message once |
 //! | `replay` | the messages that came before |
 //! | `outbox` | datagrams that leave together |
@@ -12,12 +13,14 @@
 #![cfg(unix)]
 
 mod cipher;
+mod cookie;
 mod handshake;
 mod keys;
 mod outbox;
 mod replay;
 
 pub use cipher::{Cipher, Opened, TAG};
+pub use cookie::{COOKIE, Cookies, take_cookie};
 pub use handshake::{Asked, Initiation, Keys, NOISE_1, NOISE_2};
 pub use keys::{Identity, KeyError, PROOF, PublicKey, SecretKey};
 pub use outbox::{Outbox, Train, Way};
