@@ -17,6 +17,8 @@ pub(super) struct Clock {
     least: Option<Duration>,
     smoothed: Option<Duration>,
     variation: Duration,
+    /// The round trip without what acknowledgements were held back, smoothed. It tells people of queues, and decides nothing.
+    unheld: Option<Duration>,
     /// The time of the first measurement: losses before it say nothing of persistent congestion.
     since: Option<Time>,
     /// Probe timeouts since the last acknowledgement.
@@ -29,6 +31,10 @@ impl Clock {
         self.latest = rtt;
         let least = self.least.map_or(rtt, |least| least.min(rtt));
         self.least = Some(least);
+        // Of an acknowledgement that was held for much longer than the way takes, whoever decides keeps the whole (s5.3), because of
+        // a microsecond that is missing.
+        let unheld = if rtt > held + least { rtt - held } else { least };
+        self.unheld = Some(self.unheld.map_or(unheld, |before| (before * 7 + unheld) / 8));
         let Some(smoothed) = self.smoothed else {
             (self.smoothed, self.variation, self.since) = (Some(rtt), rtt / 2, Some(now));
             return;
@@ -46,6 +52,12 @@ impl Clock {
 
     pub(super) fn least(&self) -> Option<Duration> {
         self.least
+    }
+
+    /// The smoothed time that packets wait in queues: what a round trip has beyond the least, without what acknowledgements were held.
+    pub(super) fn queueing(&self) -> Option<Duration> {
+        let (unheld, least) = self.unheld.zip(self.least)?;
+        Some(if unheld > least { unheld - least } else { Duration::ZERO })
     }
 
     pub(super) fn since(&self) -> Option<Time> {
@@ -78,5 +90,29 @@ impl Clock {
     pub(super) fn lost_after(&self, eighths: u64) -> Duration {
         let rtt = self.smoothed.unwrap_or(INITIAL).max(self.latest);
         (rtt * (9 + eighths) / 8).max(GRANULARITY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_acknowledgements_are_held_is_no_queue_and_what_queues_add_is() {
+        let mut clock = Clock::default();
+        let (way, held) = (Duration::from_micros(100), Duration::from_millis(25));
+        let at = |number: u64| Time::ZERO + Duration::from_millis(100) * number;
+        clock.measure(at(0), way, Duration::ZERO);
+        for number in 1..50 {
+            // A few microseconds less than were said to be held: a clock's grain.
+            clock.measure(at(number), way + held - Duration::from_micros(number % 7), held);
+        }
+        assert!(clock.queueing().is_some_and(|queueing| queueing < Duration::from_millis(1)), "{:?}", clock.queueing());
+        let queue = Duration::from_millis(80);
+        for number in 50..100 {
+            clock.measure(at(number), way + queue + held, held);
+        }
+        let found = clock.queueing().expect("there were round trips");
+        assert!(found > queue * 9 / 10 && found <= queue, "{found:?}");
     }
 }

@@ -234,9 +234,15 @@ impl Sender {
         self.clock.smoothed()
     }
 
-    /// The shortest round trip, once there is one: what the smoothed one has beyond it waits in queues.
+    /// The shortest round trip, once there is one.
     pub fn rtt_least(&self) -> Option<Duration> {
         self.clock.least()
+    }
+
+    /// The smoothed time that packets wait in queues, once there is a round trip: what that has beyond the shortest, without the time for
+    /// which acknowledgements were held back.
+    pub fn queueing(&self) -> Option<Duration> {
+        self.clock.queueing()
     }
 
     /// The counters so far.
