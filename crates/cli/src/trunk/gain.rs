@@ -11,6 +11,13 @@ use crate::failure::Failure;
 
 /// Runs of each scenario, with a seed each.
 const RUNS: u32 = 5;
+/// The fastest path that is simulated: faster ones are taken to be so fast. A gigabit's packets take the simulator as long as they take the
+/// path, and the links beside it are no faster.
+pub(super) const RATE_MAX_BPS: f64 = 200e6;
+/// The longest and the shortest time that is simulated, round trips in it at least, and the rate up to which it is the longest.
+const DURATION_S: (f64, f64) = (20.0, 5.0);
+const ROUND_TRIPS_MIN: f64 = 50.0;
+const SLOW_BPS: f64 = 20e6;
 /// Bytes that the path's queue is taken to have at least: so many of full packets let a TCP go at all.
 const QUEUE_MIN: f64 = 30_000.0;
 
@@ -73,12 +80,15 @@ fn simulate_one(path: &Measured, (with, west, circuits): &(&'static str, &str, &
 }
 
 fn scenario(path: &Measured, west: &str, circuits: &str) -> String {
-    let bit = path.rate_bps.max(1_000.0);
+    let bit = path.rate_bps.clamp(1_000.0, RATE_MAX_BPS);
+    let (longest, shortest) = DURATION_S;
+    let least = (path.rtt_s * ROUND_TRIPS_MIN).clamp(shortest, longest);
+    let duration = (longest * SLOW_BPS / bit).clamp(least, longest);
     let queue = ((path.full_rtt_s - path.rtt_s) * bit / 8.0).max(QUEUE_MIN);
     let via = if west.contains("proxy") { "via = \"west\"\n" } else { "" };
     let buffers = "personality = \"linux\"\ntcp = { socket_buffer = \"4MB\" }";
     format!(
-        "duration = \"20s\"\nruns = {RUNS}\n[nodes.server]\n{buffers}\n[nodes.west]\n{west}\n[nodes.east]\nkind = \"router\"\n\
+        "duration = \"{duration:.1}s\"\nruns = {RUNS}\n[nodes.server]\n{buffers}\n[nodes.west]\n{west}\n[nodes.east]\nkind = \"router\"\n\
          [nodes.user]\n{buffers}\n\
          [links.here]\nbetween = [\"server\", \"west\"]\nrate = \"1000Mbit/s\"\ndelay = \"100us\"\n\
          [links.path]\nbetween = [\"west\", \"east\"]\nrate = \"{bit:.0}bit/s\"\ndelay = \"{delay:.0}us\"\n\

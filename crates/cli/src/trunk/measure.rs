@@ -84,9 +84,13 @@ pub(super) fn run(path: &Path, peer: &str, duration: Span, as_json: bool) -> Res
             measured.full_rtt_s * 1e3
         )?;
         writeln!(out, "  rate        {:.2} Mbit/s\n", measured.rate_bps / 1e6)?;
+        let over = match measured.rate_bps > gain::RATE_MAX_BPS {
+            true => format!("a path of {:.0} Mbit/s, the fastest that it is asked to follow", gain::RATE_MAX_BPS / 1e6),
+            false => "such a path".to_owned(),
+        };
         writeln!(
             out,
-            "by the simulator, over such a path: a download without end, and a page of 10 KB again and again beside it"
+            "by the simulator, over {over}: a download without end, and a page of 10 KB again and again beside it"
         )?;
         let headings = ["", "download [Mbit/s]", "page [ms]"].map(str::to_owned);
         let rows: Vec<Vec<String>> = gains
