@@ -4,6 +4,7 @@ mod admin;
 mod file;
 mod gain;
 mod measure;
+mod reload;
 mod status;
 
 use std::path::{Path, PathBuf};
@@ -11,7 +12,6 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use headend_host::proxy::config::Admin;
 use headend_host::service::{News, Supervisor};
 use headend_host::trunk::{self, Carriage, Config, Fallback, Identity, PeerConfig, Trunk};
 use headend_host::{privilege, sysctl};
@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use crate::printing;
 pub(crate) use file::controller;
 pub(crate) use measure::span;
+use reload::Reloader;
 
 /// Carry all packets to another site as one aggregate under TCP's congestion control
 #[derive(Args, Debug)]
@@ -29,8 +30,11 @@ pub(crate) use measure::span;
     headend trunk check /etc/headend/west.toml\n  \
     headend trunk up /etc/headend/west.toml\n  \
     headend trunk status\n  \
+    headend trunk reload /etc/headend/west.toml\n  \
+    headend trunk down /etc/headend/west.toml\n  \
     headend trunk measure /etc/headend/west.toml east\n\n\
-    The file is described in docs/reference/trunk-config.md. `up` ends on SIGTERM and Ctrl-C, and takes away what it set.\n\
+    The file is described in docs/reference/trunk-config.md. `up` ends on SIGTERM and Ctrl-C, and takes away what it set,\n\
+    but for what keeps the packets of a sealed trunk from passing unencrypted.\n\
     Exit codes: 0; 2 for a wrong request; 1 for a failure.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -51,6 +55,21 @@ enum Command {
     },
     /// Run the trunk in the foreground
     Up {
+        /// The trunk's file
+        file: PathBuf,
+    },
+    /// Have the running trunk read its file again: all that has changed, or nothing
+    ///
+    /// Peers that have not changed go on as they are. SIGHUP does the same, and says what came of it where `up` does.
+    Reload {
+        /// The trunk's file
+        file: PathBuf,
+    },
+    /// Let users' packets pass again that a trunk, now ended, has left stopped
+    ///
+    /// A trunk with sealed carriage leaves routes that keep packets from passing unencrypted when it ends, unless the file says
+    /// `at_end = "direct"`. The next `up` takes them over; this takes them away.
+    Down {
         /// The trunk's file
         file: PathBuf,
     },
@@ -89,6 +108,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Keygen { key } => keygen(key),
         Command::Check { file } => check(file),
         Command::Up { file } => up(file),
+        Command::Reload { file } => reload::ask(file),
+        Command::Down { file } => down(file),
         Command::Measure { file, peer, duration, json } => measure::run(file, peer, *duration, *json),
         Command::Status { socket, json } => status::ask(socket.as_deref(), *json),
     }
@@ -114,9 +135,26 @@ fn check(path: &Path) -> Result<(), Failure> {
         for (number, peer) in config.peers.iter().enumerate() {
             writeln!(out, "peer {}: {}", peer.name, way(config, number, peer))?;
         }
-        writeln!(out, "set in the kernel, and taken away at the end:")?;
+        match config.at_end {
+            Fallback::Direct => writeln!(out, "set in the kernel, and taken away at the end:")?,
+            Fallback::Block => writeln!(
+                out,
+                "set in the kernel, and taken away at the end, but for what stops packets (`headend trunk down`):"
+            )?,
+        }
         trunk::settings(config).iter().try_for_each(|line| writeln!(out, "  {line}"))?;
         advice(config).iter().try_for_each(|line| writeln!(out, "this machine: {line}"))
+    })
+}
+
+fn down(path: &Path) -> Result<(), Failure> {
+    let config = file::read(path)?.config;
+    let said = trunk::clear(&config)?;
+    printing::print(|out| {
+        if said.is_empty() {
+            writeln!(out, "nothing of the trunk {} was left", config.name)?;
+        }
+        said.iter().try_for_each(|line| writeln!(out, "{line}"))
     })
 }
 
@@ -155,7 +193,7 @@ fn up(path: &Path) -> Result<(), Failure> {
     let supervisor = Supervisor::from_environment()?;
     let mut notes = vec![format!("carriage: {}, for {why}", config.carriage.name())];
     notes.extend(advice(&config));
-    let name = config.name.clone();
+    let (name, at_end) = (config.name.clone(), config.at_end);
     // A signal that comes while the rules are set is heard when they are, and takes them away.
     let failed = |error: std::io::Error| Failure::Failed(format!("signals cannot be received: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -168,9 +206,9 @@ fn up(path: &Path) -> Result<(), Failure> {
     let trunk = Trunk::start(config.clone(), identity)?;
     // From here on the rules are set; whatever fails takes them away again.
     let handle = trunk.handle();
-    if let Err(failure) = prepare(&trunk, &config, (&status, admin), &notes) {
-        handle.stop();
-        trunk.run()?;
+    let reloader = Reloader { path: path.to_owned(), status: status.clone(), admin, handle: handle.clone() };
+    if let Err(failure) = prepare(&trunk, &config, &reloader, &notes) {
+        trunk.abandon()?;
         return Err(failure);
     }
     let (ended, is_over) = tokio::sync::oneshot::channel();
@@ -194,7 +232,12 @@ fn up(path: &Path) -> Result<(), Failure> {
             tokio::select! {
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
-                _ = hangup.recv() => eprintln!("SIGHUP: a trunk reads its file at the start only"),
+                _ = hangup.recv() => match reloader.reload() {
+                    Ok(said) => said.iter().for_each(|line| eprintln!("reload: {line}")),
+                    Err(failure) => {
+                        eprintln!("reload: {}; the trunk goes on as before", failure.message().unwrap_or_default());
+                    }
+                },
                 _ = &mut is_over => break,
                 _ = clock.tick() => {
                     // The loop writes what it is at several times in a second.
@@ -212,21 +255,21 @@ fn up(path: &Path) -> Result<(), Failure> {
     let outcome = running.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked));
     // One that stays does no harm: the next trunk replaces it.
     let _ = std::fs::remove_file(&status);
-    outcome.map_err(Failure::from)
+    outcome?;
+    if at_end == Fallback::Block {
+        eprintln!("users' packets stay stopped until the next `up`, or `headend trunk down {}`", path.display());
+    }
+    Ok(())
 }
 
 /// Opens the status socket, gives up privileges and tells the operator, once the rules are set and before the trunk runs.
-fn prepare(
-    trunk: &Trunk,
-    config: &Config,
-    (status, admin): (&Path, Option<Admin>),
-    notes: &[String],
-) -> Result<(), Failure> {
+fn prepare(trunk: &Trunk, config: &Config, reloader: &Reloader, notes: &[String]) -> Result<(), Failure> {
+    let Reloader { status, admin, .. } = reloader;
     let listener = status::listen(status)?;
     let page = admin.as_ref().map(admin::listen).transpose()?;
     privilege::keep_for_trunks()?;
-    status::answer(listener, config.name.clone(), trunk.handle())?;
-    if let Some((admin, page)) = admin.zip(page) {
+    status::answer(listener, config.name.clone(), reloader.clone())?;
+    if let Some((admin, page)) = admin.clone().zip(page) {
         eprintln!("page, /status, /metrics and /healthz at http://{}", page.local_addr().unwrap_or(admin.address));
         admin::answer(page, admin, config.name.clone(), trunk.handle())?;
     }

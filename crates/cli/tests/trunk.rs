@@ -70,7 +70,7 @@ fn a_killed_daemon_lets_traffic_pass_and_the_next_finds_its_rules() {
     assert!(sites.rules(0).contains("headend-west"), "nobody was there to take them away");
     sites.transfer(0, 1_000_000);
     let west = sites.up(0, &files[0]);
-    assert!(west.log().contains("removed the chain headend-west of a trunk that was killed"), "{}", west.log());
+    assert!(west.log().contains("replaced the chain headend-west that a trunk of this name left"), "{}", west.log());
     assert_eq!(sites.rules(0).matches("-j headend-west").count(), 1);
     west.carries();
     east.carries();
@@ -135,6 +135,12 @@ fn without_a_circuit_packets_wait_if_the_file_says_so() {
     assert!(sites.reaches(0));
     west.kill();
     assert!(!sites.reaches(0), "the rules hold what nobody lets go");
+    let text = std::fs::read_to_string(&files[0]).expect("it was written");
+    std::fs::write(&files[0], format!("at_end = \"block\"\n{text}")).expect("a file");
+    sites.up(0, &files[0]).end();
+    assert!(!sites.reaches(0), "after an orderly end too, because the file says so");
+    assert!(sites.down(0, &files[0]).1.contains("removed the chain headend-west"));
+    assert!(sites.reaches(0), "as without a trunk");
 }
 
 #[test]

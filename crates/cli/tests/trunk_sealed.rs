@@ -8,7 +8,7 @@ mod sites;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use headend_host::packet::{HEADER_BYTES, Interface};
 use headend_host::socket::Info;
+use headend_host::trunk::{PublicKey, wire};
 use rustix::process::Signal;
 use sites::{SITES, Sites, USERS, headend, ip, wait_for};
 
@@ -73,8 +74,46 @@ fn traffic_passes_encrypted_and_nothing_is_left_behind() {
     }
     west.end();
     east.end();
+    for (side, file) in files.iter().enumerate() {
+        sites.down(side, file);
+    }
     assert_eq!([0, 1].map(|side| sites.routes(side)), before);
     assert!(!sites.reaches(0), "there is no other way");
+}
+
+#[test]
+fn an_orderly_end_stops_packets_until_the_next_start_or_down() {
+    if !sites::are_possible() {
+        return;
+    }
+    let (sites, files) = sealed("sstop", "");
+    // Another way, which packets would take unencrypted.
+    for side in 0..2 {
+        ip(&format!("-n {} route add default via {}", sites.site_name(side), SITES[1 - side]));
+    }
+    let before = sites.routes(0);
+    let [west, east] = sites.up_both(&files);
+    let (code, said) = sites.down(0, &files[0]);
+    assert!(code == Some(1) && said.contains("the trunk west runs: end it first"), "{said}");
+    let log = west.end();
+    assert!(log.contains("users' packets stay stopped until the next `up`, or `headend trunk down"), "{log}");
+    assert!(!sites.reaches(0), "nothing goes past the trunk");
+    let west = sites.up(0, &files[0]);
+    assert!(west.log().contains("took over 1 routes that a trunk of this name left"), "{}", west.log());
+    west.carries();
+    east.carries();
+    sites.transfer(0, 100_000);
+    west.end();
+    assert!(!sites.reaches(0));
+    let (code, said) = sites.down(0, &files[0]);
+    assert!(code == Some(0) && said.contains("removed 1 routes that stopped packets"), "{said}");
+    assert_eq!(sites.routes(0), before);
+    assert!(sites.reaches(0), "as without a trunk");
+    assert!(sites.down(0, &files[0]).1.contains("nothing of the trunk west was left"));
+    let text = fs::read_to_string(&files[0]).expect("it was written");
+    fs::write(&files[0], format!("at_end = \"direct\"\n{text}")).expect("a file");
+    sites.up(0, &files[0]).end();
+    assert_eq!(sites.routes(0), before, "the file says so");
 }
 
 #[test]
@@ -138,12 +177,13 @@ fn a_killed_daemon_leaks_nothing_and_the_next_goes_on() {
     assert!(sites.routes(0).contains("unreachable 10.77.2.0/24"), "{}", sites.routes(0));
     assert!(!sites.reaches(0), "nothing goes past the trunk");
     let west = sites.up(0, &files[0]);
-    assert!(west.log().contains("removed 1 routes of a trunk that was killed"), "{}", west.log());
+    assert!(west.log().contains("took over 1 routes that a trunk of this name left"), "{}", west.log());
     west.carries();
     east.carries();
     sites.transfer(0, 1_000_000);
     sites.transfer(1, 1_000_000);
     west.end();
+    sites.down(0, &files[0]);
     assert_eq!(sites.routes(0), before);
 }
 
@@ -191,6 +231,72 @@ fn a_packet_that_is_too_long_is_told_so_and_none_is_cut() {
     // Not to be cut on its way, as Linux sends it first (ip(7), IP_PMTUDISC_WANT).
     sender.send_to(&[7; 1_399], (USERS[1], 7_000)).expect("it is sent");
     wait_for("the router says what fits", || path_mtu().contains("mtu 1426"));
+}
+
+#[test]
+fn a_path_that_is_narrower_than_it_says_is_found_out() {
+    if !sites::are_possible() {
+        return;
+    }
+    let (sites, files) = sealed("snarrow", "");
+    // What is longer is lost there without a word (and four bytes more pass, for a VLAN).
+    ip(&format!("-n {} link set ab mtu 1400", sites.site_name(1)));
+    // Several datagrams that leave together would cross a veth as one, whatever its MTU.
+    (0..2).for_each(|side| ip(&format!("-n {} link set ab gso_max_segs 1", sites.site_name(side))));
+    let [west, east] = sites.up_both(&files);
+    let fits = |mtu: &serde_json::Value| mtu.as_u64().is_some_and(|mtu| (576..=1_404 - 74).contains(&mtu));
+    wait_for("it is found", || fits(&west.peer()["mtu"]) && fits(&east.peer()["mtu"]));
+    let sender = sites.in_user(0, || UdpSocket::bind((USERS[0], 0)).expect("the address is there"));
+    wait_for("users are told", || {
+        // Not to be cut on its way, as Linux sends it first; what the kernel knows already it refuses.
+        let _ = sender.send_to(&[7; 1_398], (USERS[1], 7_000));
+        let output = Command::new("ip").args(["-n", sites.user_name(0), "route", "get", USERS[1]]).output();
+        let text = String::from_utf8(output.expect("ip runs").stdout).expect("ASCII");
+        let told = text.split(" mtu ").nth(1).and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        told.is_some_and(|told: u64| told <= 1_404 - 74)
+    });
+    sites.transfer(0, 1_000_000);
+    sites.transfer(1, 1_000_000);
+    assert_eq!(west.peer()["circuits"], 1);
+}
+
+#[test]
+fn a_flood_of_forged_hand_shakes_keeps_no_peer_out() {
+    if !sites::are_possible() {
+        return;
+    }
+    let (sites, files) = sealed("sflood", "");
+    let east = sites.up(1, &files[1]);
+    let key = PublicKey::read(&sites.keys[1]).expect("a key");
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Each of many addresses that the machine takes for its own.
+            let forgers: Vec<UdpSocket> = sites.in_site(1, || {
+                let forger = |last| UdpSocket::bind((Ipv4Addr::new(127, 0, 7, last), 0)).expect("loopback is up");
+                (1..=100).map(forger).collect()
+            });
+            for number in 0..100_000_u32 {
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+                let mut initiation = wire::initiation_header(number).to_vec();
+                initiation.resize(8 + wire::NOISE_1, number as u8);
+                initiation.extend_from_slice(&key.proof(&initiation));
+                initiation.resize(wire::INITIATION, 0);
+                let _ = forgers[number as usize % forgers.len()].send_to(&initiation, "127.0.0.1:7700");
+                if number % 10 == 0 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+        wait_for("it is a flood", || east.status()["flooded"].as_u64() > Some(100));
+        let west = sites.up(0, &files[0]);
+        west.carries();
+        east.carries();
+        sites.transfer(0, 100_000);
+        done.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]

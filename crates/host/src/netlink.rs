@@ -3,7 +3,8 @@
 use std::io;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -33,6 +34,11 @@ impl Netlink {
     /// Has something made that must not be there yet.
     pub(crate) fn create(&mut self, what: RouteNetlinkMessage) -> io::Result<()> {
         self.exchange(what, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL).map(drop)
+    }
+
+    /// Has something that is there replaced.
+    pub(crate) fn replace(&mut self, what: RouteNetlinkMessage) -> io::Result<()> {
+        self.exchange(what, NLM_F_ACK | NLM_F_REPLACE).map(drop)
     }
 
     /// Has something changed or removed.

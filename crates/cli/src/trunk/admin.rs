@@ -127,9 +127,12 @@ fn of_trunk(status: &Status) -> Vec<Metric> {
         gauges("window", "The windows of the circuit together", bytes(), |peer| {
             Some(peer.to.as_ref()?.window.get() as f64)
         }),
+        gauges("mtu", "The longest packet of users that passes to the peer, in sealed carriage", bytes(), |peer| {
+            peer.mtu.map(|(mtu, _)| f64::from(mtu))
+        }),
         gauges("rtt", "The smoothed round trip", seconds(), |peer| Some(peer.to.as_ref()?.srtt?.as_secs_f64())),
         gauges("queueing", "Of that, what is beyond the circuit's shortest", seconds(), |peer| {
-            Some(peer.to.as_ref()?.queueing()?.as_secs_f64())
+            Some(peer.to.as_ref()?.queueing?.as_secs_f64())
         }),
         counters("controlled", "Users' bytes sent under control by this circuit", bytes(), |peer| {
             Some(peer.to.as_ref()?.controlled_bytes)

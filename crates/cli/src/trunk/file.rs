@@ -74,13 +74,22 @@ fn parse(path: &Path, text: &str) -> Result<Read, String> {
             _ => format!("{name}: {message}"),
         }
     })?;
-    let located = |(field, why): Wrong| match lines::of(text, &field) {
-        Some(line) => format!("{name}:{}: {field}: {why}", line + 1),
-        None => format!("{name}: {field}: {why}"),
-    };
+    let located = |wrong: Wrong| at(path, text, &wrong);
     let read = file.read(path).map_err(located)?;
     read.config.check(&read.identity.public()).map_err(located)?;
     Ok(read)
+}
+
+/// A field of a file and what is wrong with it, in words that begin with where it is.
+pub(super) fn located(path: &Path, wrong: &Wrong) -> String {
+    at(path, &fs::read_to_string(path).unwrap_or_default(), wrong)
+}
+
+fn at(path: &Path, text: &str, (field, why): &Wrong) -> String {
+    match lines::of(text, field) {
+        Some(line) => format!("{}:{}: {field}: {why}", path.display(), line + 1),
+        None => format!("{}: {field}: {why}", path.display()),
+    }
 }
 
 #[derive(Debug, serde::Deserialize)]
@@ -98,6 +107,7 @@ struct File {
     #[serde(default)]
     clamp_mss: bool,
     fallback: Option<FallbackName>,
+    at_end: Option<FallbackName>,
     dead_after: Option<Span>,
     link: Option<RateText>,
     #[serde(default)]
@@ -292,10 +302,8 @@ impl File {
                 clamps_mss: self.clamp_mss,
             },
             gentle: Duration::from_secs(0),
-            fallback: match (self.fallback, carriage) {
-                (Some(FallbackName::Direct), _) | (None, Carriage::Native) => Fallback::Direct,
-                (Some(FallbackName::Block), _) | (None, _) => Fallback::Block,
-            },
+            fallback: fallback(self.fallback, carriage),
+            at_end: fallback(self.at_end, carriage),
             dead_after: self.dead_after.map_or(DEAD_AFTER, |span| span.0),
             classes,
             schedule: match self.classes {
@@ -312,6 +320,14 @@ impl File {
             return Err(("admin.clients".to_owned(), fault.to_owned()));
         }
         Ok(Read { config, identity, status, admin, why })
+    }
+}
+
+/// What becomes of users' packets without the trunk: unencrypted they pass only where they pass so with it, or where the file says so.
+fn fallback(said: Option<FallbackName>, carriage: Carriage) -> Fallback {
+    match (said, carriage) {
+        (Some(FallbackName::Direct), _) | (None, Carriage::Native) => Fallback::Direct,
+        (Some(FallbackName::Block), _) | (None, _) => Fallback::Block,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The status of a trunk, which is asked for at a socket of the file system that only its owner may use.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -8,16 +9,21 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use headend_engine::time::Duration as Span;
-use headend_host::trunk::{Carriage, CircuitStatus, ClassStatus, Handle, PeerStatus, Status};
+use headend_host::trunk::{Carriage, CircuitStatus, ClassStatus, PeerStatus, Status};
 use serde_json::{Value, json};
 
 use super::file;
+use super::reload::Reloader;
 use crate::failure::Failure;
 use crate::printing::{self, write_table};
 
 /// The longest wait for a visitor that asks and does not read.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The pause after the machine has refused a descriptor, before another is asked for.
+/// The longest wait for an answer: a reload may have to wait for the lock of iptables.
+const LONG_PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of a request at most: a word and a path.
+const REQUEST_MAX: u64 = 8_192;
+/// The pause after the machine has refused a descriptor, before another is asked for; and the wait for a visitor's words.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// What keeps the network's queue short, and what it costs; the how-to has it too.
@@ -51,15 +57,19 @@ pub(super) fn listen(path: &Path) -> Result<UnixListener, Failure> {
     Ok(listener)
 }
 
-/// Answers whoever asks, on a thread of its own.
-pub(super) fn answer(listener: UnixListener, name: String, handle: Handle) -> Result<(), Failure> {
+/// Answers whoever asks, on a thread of its own: those who say nothing hear the status.
+pub(super) fn answer(listener: UnixListener, name: String, reloader: Reloader) -> Result<(), Failure> {
     let serve = move || {
         for visitor in listener.incoming() {
             let Ok(mut visitor) = visitor else {
                 thread::sleep(PAUSE);
                 continue;
             };
-            let text = as_json(&name, &handle.status()).to_string();
+            let text = match asked(&visitor).as_str().split_once(' ') {
+                Some(("reload", path)) => reloader.answer(path),
+                _ => as_json(&name, &reloader.handle.status()),
+            };
+            let text = text.to_string();
             // Whether it hears the answer is its own affair.
             let _ = visitor.set_write_timeout(Some(PATIENCE));
             let _ = visitor.write_all(text.as_bytes());
@@ -69,13 +79,22 @@ pub(super) fn answer(listener: UnixListener, name: String, handle: Handle) -> Re
     started.map(drop).map_err(|error| Failure::Failed(format!("no thread for the status: {error}")))
 }
 
+/// The words of a visitor, who says all at once or nothing.
+fn asked(visitor: &UnixStream) -> String {
+    let mut text = String::new();
+    let _ = visitor.set_read_timeout(Some(PAUSE));
+    // One who says more, or no text, is answered as one who says nothing.
+    let _ = visitor.take(REQUEST_MAX).read_to_string(&mut text);
+    text
+}
+
 /// Asks the trunk at `socket`, or all that there are, and prints what they say.
 pub(super) fn ask(socket: Option<&Path>, as_json: bool) -> Result<(), Failure> {
     let sockets = match socket {
         Some(path) => vec![path.to_owned()],
         None => found()?,
     };
-    let answers: Result<Vec<Value>, Failure> = sockets.iter().map(|path| ask_one(path)).collect();
+    let answers: Result<Vec<Value>, Failure> = sockets.iter().map(|path| request(path, "")).collect();
     let answers = answers?;
     printing::print(|out| {
         if as_json {
@@ -85,10 +104,13 @@ pub(super) fn ask(socket: Option<&Path>, as_json: bool) -> Result<(), Failure> {
     })
 }
 
-fn ask_one(path: &Path) -> Result<Value, Failure> {
+/// Asks a trunk at its socket, in these words.
+pub(super) fn request(path: &Path, words: &str) -> Result<Value, Failure> {
     let asked = || -> io::Result<String> {
         let mut stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(LONG_PATIENCE))?;
+        stream.write_all(words.as_bytes())?;
+        stream.shutdown(Shutdown::Write)?;
         let mut text = String::new();
         stream.read_to_string(&mut text)?;
         Ok(text)
@@ -142,6 +164,8 @@ fn peer(peer: &PeerStatus) -> Value {
         "state": peer.state,
         "refuses_with": peer.refuses_with.map(Carriage::name),
         "endpoint": peer.endpoint.map(|endpoint| endpoint.to_string()),
+        "mtu": peer.mtu.map(|(mtu, _)| mtu),
+        "mtu_confirmed": peer.mtu.map(|(_, is_confirmed)| is_confirmed),
         "silent_s": peer.silent.map(|silent| silent.as_secs_f64()),
         "sessions": peer.sessions,
         "circuits": peer.circuits,
@@ -170,7 +194,7 @@ fn circuit(circuit: &CircuitStatus) -> Value {
         "window": circuit.window.get(),
         "srtt_ms": circuit.srtt.map(in_ms),
         "rtt_least_ms": circuit.rtt_least.map(in_ms),
-        "queueing_ms": circuit.queueing().map(in_ms),
+        "queueing_ms": circuit.queueing.map(in_ms),
         "fills_a_deep_queue": circuit.fills_a_deep_queue(),
         "headers": circuit.headers,
         "lost": circuit.lost,
@@ -213,6 +237,7 @@ fn show(out: &mut dyn Write, status: &Value) -> io::Result<()> {
         "peer",
         "state",
         "endpoint",
+        "mtu [B]",
         "window [B]",
         "srtt [ms]",
         "in queues [ms]",
@@ -239,6 +264,7 @@ fn show(out: &mut dyn Write, status: &Value) -> io::Result<()> {
                 &peer["name"],
                 &peer["state"],
                 &peer["endpoint"],
+                &peer["mtu"],
                 &to["window"],
                 &to["srtt_ms"],
                 &to["queueing_ms"],

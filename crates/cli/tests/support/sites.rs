@@ -83,7 +83,7 @@ pub(crate) struct Sites {
     users: [Made; 2],
     sites: [Made; 2],
     pub(crate) folder: tempfile::TempDir,
-    keys: [String; 2],
+    pub(crate) keys: [String; 2],
 }
 
 impl Sites {
@@ -209,6 +209,14 @@ impl Sites {
         let daemon = Daemon { child, log, socket: self.folder.path().join(format!("{}.sock", NAMES[side])) };
         wait_for("the daemon is up", || daemon.log().contains(" is up"));
         daemon
+    }
+
+    /// Takes away what a site's trunk left. Returns the exit code, and what was said.
+    pub(crate) fn down(&self, side: usize, file: &Path) -> (Option<i32>, String) {
+        let output = self.in_site(side, || headend().args(["trunk", "down"]).arg(file).output());
+        let output = output.expect("the binary runs");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&said).into_owned())
     }
 
     /// Starts both and waits until each carries to the other.

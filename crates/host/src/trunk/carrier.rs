@@ -3,11 +3,12 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
+use headend_engine::circuit::turns::Waiting;
 use headend_engine::time::{Time, earlier};
 
 use super::classify::Numbers;
 use super::config::{Carriage, Config};
-use super::native::{self, Native};
+use super::native::{self, Closed, Native};
 use super::peer::Peer;
 use super::probe::Probe;
 use super::runs::Place;
@@ -23,6 +24,17 @@ pub(super) enum Carrier {
     Native(Native),
     Sealed(Box<Sealed>),
     Probe(Probe),
+}
+
+/// The way in which a trunk ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It was told to.
+    Orderly,
+    /// The system refused what it cannot be without.
+    Failed,
+    /// It had not begun: the machine is to be as it was before.
+    Abandoned,
 }
 
 impl Carriage {
@@ -44,7 +56,7 @@ impl Carriage {
 /// What a trunk sets in the kernel, for people to read.
 pub fn settings(config: &Config) -> Vec<String> {
     match config.carriage {
-        Carriage::Native => native::rules(config).shown(),
+        Carriage::Native => native::rules(config, &native::numbers(config)).shown(),
         Carriage::Probe => Vec::new(),
         Carriage::Sealed => {
             let name = &config.device.name;
@@ -77,18 +89,57 @@ impl Carrier {
         }
     }
 
-    /// Takes away what was set. After a failure, what keeps packets from passing unencrypted stays, for the next start to find.
+    /// Takes away what was set, but for what stops packets where these are not to pass without the trunk: that is for the next start
+    /// to find, and for [`clear`](super::clear).
     pub(super) fn end(
         &mut self,
         peers: &mut [Peer],
         config: &Config,
         numbers: &Numbers,
-        is_orderly: bool,
+        ending: Ending,
     ) -> Result<(), Error> {
         match self {
-            Carrier::Native(native) => native.end(peers, config, numbers),
-            Carrier::Sealed(sealed) if is_orderly => sealed.end(),
-            Carrier::Sealed(_) | Carrier::Probe(_) => Ok(()),
+            Carrier::Native(native) => native.end(peers, config, numbers, ending),
+            Carrier::Sealed(sealed) => sealed.end(config.at_end, ending),
+            Carrier::Probe(_) => Ok(()),
+        }
+    }
+
+    /// Sets what leads the packets of another configuration here, all or nothing, and takes away what no longer does. `numbers` are
+    /// those of its peers. Returns what holds packets of peers that are gone.
+    pub(super) fn change(&mut self, config: &Config, numbers: &[u8]) -> Result<Closed, Error> {
+        match self {
+            Carrier::Native(native) => native.change(config, numbers),
+            Carrier::Sealed(sealed) => sealed.change(config).map(|()| Closed::default()),
+            Carrier::Probe(_) => Ok(Closed::default()),
+        }
+    }
+
+    /// Lets go, or drops, what waits for a peer that is gone, after a [`change`](Carrier::change).
+    pub(super) fn forget(&mut self, peer: Peer, config: &Config, numbers: &Numbers, closed: &mut Closed) {
+        match self {
+            Carrier::Native(_) => native::let_go(peer, config, numbers, closed),
+            Carrier::Sealed(sealed) => sealed.forget(peer),
+            Carrier::Probe(_) => {}
+        }
+    }
+
+    /// Drops packets that have waited for the peer at this place.
+    pub(super) fn drop_waiting(&mut self, place: usize, packets: Vec<Waiting>) -> Result<(), Error> {
+        match self {
+            Carrier::Native(native) => native.drop_waiting(place, packets),
+            Carrier::Sealed(sealed) => {
+                sealed.drop_waiting(packets);
+                Ok(())
+            }
+            Carrier::Probe(_) => Ok(()),
+        }
+    }
+
+    /// Has the routes to peers let pass what was found to pass.
+    pub(super) fn follow(&mut self, peers: &mut [Peer]) {
+        if let Carrier::Sealed(sealed) = self {
+            peers.iter_mut().for_each(|peer| sealed.follow(peer));
         }
     }
 

@@ -16,7 +16,7 @@ pub type Wrong = (String, String);
 /// Lengths of users' packets that the device may be told to take: what every host takes (RFC 791), and jumbo frames.
 const MTU: std::ops::RangeInclusive<u32> = 576..=9_600;
 /// What a link of IPv6 must take (RFC 8200 s5).
-const MTU_IPV6: u32 = 1_280;
+pub(super) const MTU_IPV6: u32 = 1_280;
 
 impl Config {
     /// Checks the configuration of the site that has the public key `own`. The error names the first field found that is wrong.
@@ -26,6 +26,10 @@ impl Config {
             return wrong("listen", why);
         }
         self.check_carriage()?;
+        if self.carriage == Carriage::Native && self.at_end == Fallback::Block && self.fallback == Fallback::Direct {
+            let why = "\"block\" keeps the rules of a trunk that stops packets: say `fallback = \"block\"` too";
+            return wrong("at_end", why.to_owned());
+        }
         if self.peers.is_empty() || self.peers.len() > PEERS_MAX {
             return wrong("peer", format!("expected 1 to {PEERS_MAX} of them: a trunk leads to another site"));
         }

@@ -33,6 +33,8 @@ pub(super) struct Report {
     pub(super) srtt: Option<Duration>,
     /// The shortest round trip of this circuit.
     pub(super) rtt_least: Option<Duration>,
+    /// The time for which packets wait in the network's queues.
+    pub(super) queueing: Option<Duration>,
     /// Headers, or numbered datagrams, that were sent.
     pub(super) sent: u64,
     /// Times that a window shrank for a loss, and those at which nothing had come for long.

@@ -38,6 +38,8 @@ pub struct Config {
     pub gentle: Duration,
     /// The treatment of users' packets without a circuit.
     pub fallback: Fallback,
+    /// Their treatment after an orderly end.
+    pub at_end: Fallback,
     /// Time without a word after which a peer counts as gone.
     pub dead_after: Duration,
     /// The classes in which users' packets wait, in the order in which they are tried: the last takes all.
@@ -102,7 +104,7 @@ pub struct DeviceConfig {
     pub clamps_mss: bool,
 }
 
-/// The treatment of users' packets while there is no circuit to their site, and when the daemon is gone.
+/// The treatment of users' packets while there is no circuit to their site, and when the daemon is gone, in order or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fallback {
     /// They pass as if there were no trunk. In sealed carriage that is refused: they would pass unencrypted.

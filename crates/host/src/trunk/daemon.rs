@@ -3,34 +3,34 @@
 use std::io::{self, IoSliceMut};
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use headend_datagram::{Identity, Outbox, Way};
+use headend_datagram::{Identity, Outbox, PublicKey, Way};
 use headend_engine::circuit::turns::Turns;
 use headend_engine::time::{Duration, Time, earlier};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::time::Timespec;
 
-use super::carrier::Carrier;
+use super::carrier::{Carrier, Ending};
+use super::claim::claim;
 use super::classify::Numbers;
-use super::config::{Carriage, Config, PeerConfig};
+use super::config::{Carriage, Config, PEERS_MAX, PeerConfig};
+use super::gate::{Gate, Verdict};
 use super::handshake;
 use super::peer::{Arrival, Habits, Peer};
+use super::reload::{NotTaken, Order};
 use super::runs::Place;
 use super::sealed;
 use super::status::{PeerStatus, Status};
-use super::wire::{Datagram, SEALED_HEADER};
+use super::wire::{self, COOKIE_REPLY, Datagram, SEALED_HEADER};
 use crate::clock::Monotonic;
 use crate::error::{During, Error};
 use crate::privilege;
 
-/// Initiations that are looked at in a second, and at once: each costs some hundred microseconds.
-const INITIATIONS_A_SECOND: u64 = 100;
-const INITIATIONS_AT_ONCE: u64 = 20;
 /// The least time between two updates of the status that others may ask for.
 const REPORT: Duration = Duration::from_millis(200);
 /// Room for datagrams that come while this thread does not run.
@@ -43,19 +43,21 @@ const TRAINS_A_LOOK: usize = 16;
 /// A trunk that has its socket, its queues and its rules.
 #[derive(Debug)]
 pub struct Trunk {
-    config: Config,
+    pub(super) config: Config,
     /// Held as long as the rules of this name may be there.
     _claim: UnixListener,
-    identity: Arc<Identity>,
+    pub(super) identity: Arc<Identity>,
     socket: UdpSocket,
     state: UdpSocketState,
-    peers: Vec<Peer>,
-    carrier: Carrier,
-    numbers: Numbers,
-    clock: Monotonic,
+    pub(super) peers: Vec<Peer>,
+    /// The place of each peer in `peers`, by the number of its that sessions have.
+    pub(super) places: Places,
+    pub(super) carrier: Carrier,
+    pub(super) numbers: Numbers,
+    pub(super) clock: Monotonic,
     orders: Arc<Orders>,
     status: Arc<Mutex<Status>>,
-    initiations: Budget,
+    gate: Gate,
     strangers: u64,
     flooded: u64,
     looped: u64,
@@ -72,33 +74,17 @@ pub struct Handle {
     status: Arc<Mutex<Status>>,
 }
 
+/// What a trunk is told from outside, and the eventfd that has it look.
 #[derive(Debug)]
 struct Orders {
-    stop: OwnedFd,
+    wake: OwnedFd,
+    stop: AtomicBool,
+    /// Configurations to take over; none once nobody does so any more.
+    reloads: Mutex<Option<Vec<Order>>>,
 }
 
-/// A token bucket for initiations: [`INITIATIONS_A_SECOND`], and [`INITIATIONS_AT_ONCE`].
-#[derive(Debug)]
-struct Budget {
-    left: u64,
-    filled: Time,
-}
-
-/// Claims a trunk's name in this network namespace, for as long as what is returned lives: two trunks of one name would take
-/// each other's rules for those of one that was killed. An abstract address belongs to the namespace, as the rules do, and
-/// goes with its process (unix(7)).
-fn claim(name: &str) -> Result<UnixListener, Error> {
-    let address = UnixAddress::from_abstract_name(format!("headend-trunk-{name}"));
-    let claimed = address.and_then(|address| UnixListener::bind_addr(&address));
-    claimed.map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            let why =
-                format!("a trunk called {name} runs already in this network namespace: give this one another `name`");
-            Error::new("start a trunk", io::Error::new(io::ErrorKind::AddrInUse, why))
-        }
-        _ => Error::new(format!("claim the name {name}"), error),
-    })
-}
+/// The place of each peer by its number; of numbers that no peer has one where none is.
+pub(super) type Places = Box<[u16; PEERS_MAX]>;
 
 impl Trunk {
     /// Opens the socket and what brings users' packets in the calling thread's namespace, and then sets what leads them there.
@@ -118,35 +104,26 @@ impl Trunk {
         let state = UdpSocketState::new((&socket).into()).during(|| format!("listen on {listen}"))?;
         enlarge(&socket);
         let mut carrier = Carrier::open(&config)?;
-        let stop =
+        let wake =
             rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).during(|| "make an eventfd")?;
         let claim = claim(&config.name)?;
         // The last that can fail.
         let said = carrier.begin()?;
         let identity = Arc::new(identity);
-        let classes: Vec<_> = config.classes.iter().map(|class| class.queue).collect();
-        let habits = Habits {
-            carriage: config.carriage,
-            fallback: config.fallback,
-            dead_after: config.dead_after,
-            mtu: sealed::mtu(&config),
-        };
-        let peer = |(number, peer): (usize, &PeerConfig)| {
-            let edge = Turns::new(&classes, config.schedule);
-            Peer::new(peer.clone(), identity.clone(), number as u8, edge, habits)
-        };
-        let peers = config.peers.iter().enumerate().map(peer).collect();
+        let peer = |(number, peer): (usize, &PeerConfig)| new_peer(&config, &identity, peer.clone(), number as u8);
+        let peers: Vec<Peer> = config.peers.iter().enumerate().map(peer).collect();
         Ok(Trunk {
             identity,
             socket,
             state,
+            places: places(&peers),
             peers,
             carrier,
             numbers: Numbers::default(),
             clock: Monotonic::new(),
-            orders: Arc::new(Orders { stop }),
+            orders: Arc::new(Orders { wake, stop: AtomicBool::new(false), reloads: Mutex::new(Some(Vec::new())) }),
             status: Arc::default(),
-            initiations: Budget { left: INITIATIONS_AT_ONCE, filled: Time::ZERO },
+            gate: Gate::new(Time::ZERO),
             strangers: 0,
             flooded: 0,
             looped: 0,
@@ -171,24 +148,33 @@ impl Trunk {
     /// Runs until it is told to stop, or until the system refuses what a trunk cannot be without; then takes away what it set.
     pub fn run(mut self) -> Result<(), Error> {
         let outcome = self.serve();
+        // Whoever waits for an answer hears that there is none.
+        self.orders.reloads.lock().unwrap_or_else(PoisonError::into_inner).take();
         let now = self.clock.now();
         let mut outbox = Outbox::default();
         self.peers.iter_mut().for_each(|peer| peer.part(now, &mut outbox));
-        let removed = self.carrier.end(&mut self.peers, &self.config, &self.numbers, outcome.is_ok());
+        let ending = if outcome.is_ok() { Ending::Orderly } else { Ending::Failed };
+        let removed = self.carrier.end(&mut self.peers, &self.config, &self.numbers, ending);
         self.send(&outbox);
         outcome.and(removed)
+    }
+
+    /// Leaves the machine as it was before [`start`](Trunk::start), instead of running.
+    pub fn abandon(mut self) -> Result<(), Error> {
+        self.carrier.end(&mut self.peers, &self.config, &self.numbers, Ending::Abandoned)
     }
 
     fn serve(&mut self) -> Result<(), Error> {
         let mut wake = Some(Time::ZERO);
         loop {
-            if self.wait(wake)? {
+            if self.wait(wake)? && self.obey() {
                 return Ok(());
             }
             let mut outbox = Outbox::default();
             self.hear(&mut outbox)?;
             self.carrier.take_in(&mut self.peers, &self.config, &self.numbers)?;
             let (now, clock_ns) = (self.clock.now(), wall_ns());
+            self.carrier.follow(&mut self.peers);
             let due = self.peers.iter_mut().fold(None, |due, peer| earlier(due, peer.poll(now, clock_ns, &mut outbox)));
             let may = self.carrier.release(&mut self.peers, now, &mut outbox)?;
             wake = earlier(due, may);
@@ -197,9 +183,30 @@ impl Trunk {
         }
     }
 
-    /// Waits for something to do; true if that is to stop.
+    /// Does what it was told; true if that is to stop.
+    fn obey(&mut self) -> bool {
+        // It only wakes.
+        let _ = rustix::io::read(&self.orders.wake, &mut [0; 8]);
+        if self.orders.stop.load(Ordering::Acquire) {
+            return true;
+        }
+        let orders = self.orders.clone();
+        let taken = orders.reloads.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(std::mem::take);
+        for Order { config, own, answer } in taken.into_iter().flatten() {
+            // Whether it is still waited for is its own affair.
+            let _ = answer.send(self.take_over(config, &own));
+        }
+        false
+    }
+
+    /// A peer that is not known yet.
+    pub(super) fn fresh(&self, peer: PeerConfig, number: u8) -> Peer {
+        new_peer(&self.config, &self.identity, peer, number)
+    }
+
+    /// Waits for something to do; true if that is an order.
     fn wait(&self, wake: Option<Time>) -> Result<bool, Error> {
-        let mut polled = vec![PollFd::new(&self.orders.stop, PollFlags::IN), PollFd::new(&self.socket, PollFlags::IN)];
+        let mut polled = vec![PollFd::new(&self.orders.wake, PollFlags::IN), PollFd::new(&self.socket, PollFlags::IN)];
         polled.extend(self.carrier.fds().into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let now = self.clock.now();
         let report = self.reported.map_or(now, |at| at + REPORT);
@@ -259,10 +266,21 @@ impl Trunk {
     fn take(&mut self, now: Time, bytes: &mut [u8], way: Way, outbox: &mut Outbox) -> Option<(usize, Arrival)> {
         let own = self.identity.public();
         match Datagram::read(bytes) {
-            Some(Datagram::Initiation { sender, noise, proven, proof }) if own.is_proven(proven, proof) => {
-                if !self.initiations.spend(now) {
-                    self.flooded += 1;
-                    return None;
+            Some(Datagram::Initiation { sender, noise, proven, proof, tagged, tag })
+                if own.is_proven(proven, proof) =>
+            {
+                match self.gate.judge(now, way.to, tagged, tag) {
+                    Verdict::Read => {}
+                    verdict => {
+                        self.flooded += 1;
+                        if verdict == Verdict::GiveCookie {
+                            outbox.push(way, 0, COOKIE_REPLY, |out| {
+                                out.extend_from_slice(&wire::cookie_header(sender));
+                                self.gate.give_cookie(&own, way.to, proof, out);
+                            });
+                        }
+                        return None;
+                    }
                 }
                 let asked = handshake::read(&self.identity, noise);
                 let found = asked.and_then(|asked| {
@@ -275,18 +293,24 @@ impl Trunk {
                 }
             }
             Some(Datagram::Response { sender, receiver, noise, proven, proof }) if own.is_proven(proven, proof) => {
-                match self.peers.get_mut(usize::from(receiver as u8)) {
+                match self.peers.get_mut(usize::from(self.places[usize::from(receiver as u8)])) {
                     Some(peer) => peer.answered(now, noise, receiver, sender, way, outbox),
                     None => self.strangers += 1,
                 }
             }
+            Some(Datagram::Cookie { receiver, cookie }) => {
+                match self.peers.get_mut(usize::from(self.places[usize::from(receiver as u8)])) {
+                    Some(peer) => peer.given_cookie(now, receiver, cookie),
+                    None => self.strangers += 1,
+                }
+            }
             Some(Datagram::Sealed { receiver, counter, .. }) => {
-                let number = usize::from(receiver as u8);
+                let place = usize::from(self.places[usize::from(receiver as u8)]);
                 let (header, sealed) = bytes.split_at_mut(SEALED_HEADER);
-                match self.peers.get_mut(number) {
+                match self.peers.get_mut(place) {
                     Some(peer) => {
                         let arrival = peer.sealed(now, (receiver, counter), (header, sealed), way, outbox);
-                        return arrival.map(|arrival| (number, arrival));
+                        return arrival.map(|arrival| (place, arrival));
                     }
                     None => self.strangers += 1,
                 }
@@ -297,7 +321,7 @@ impl Trunk {
     }
 
     /// Sends what is in the outbox. A datagram that the kernel does not take is lost, as one may be on its way.
-    fn send(&self, outbox: &Outbox) {
+    pub(super) fn send(&self, outbox: &Outbox) {
         for train in &outbox.trains {
             // One, where the device or the kernel does not take several.
             let most = self.state.max_gso_segments().max(1) * train.datagram;
@@ -336,8 +360,25 @@ impl Trunk {
 impl Handle {
     /// Tells the trunk to stop.
     pub fn stop(&self) {
-        // Full means that it has been told.
-        let _ = rustix::io::write(&self.orders.stop, &1_u64.to_ne_bytes());
+        self.orders.stop.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Has the trunk take over a configuration, of the site with the public key `own`, while it runs: all of it, or nothing.
+    /// `config` has been [checked](Config::check). Returns lines for the operator.
+    pub fn reload(&self, config: Config, own: PublicKey) -> Result<Vec<String>, NotTaken> {
+        let (answer, answered) = mpsc::channel();
+        match self.orders.reloads.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            Some(reloads) => reloads.push(Order { config, own, answer }),
+            None => return Err(NotTaken::Ended),
+        }
+        self.wake();
+        answered.recv().unwrap_or(Err(NotTaken::Ended))
+    }
+
+    fn wake(&self) {
+        // Full means that it will look anyway.
+        let _ = rustix::io::write(&self.orders.wake, &1_u64.to_ne_bytes());
     }
 
     /// The status of a moment ago.
@@ -346,18 +387,29 @@ impl Handle {
     }
 }
 
-impl Budget {
-    fn spend(&mut self, now: Time) -> bool {
-        let each = Duration::from_nanos(1_000_000_000 / INITIATIONS_A_SECOND);
-        let earned = now.since(self.filled).as_nanos() / each.as_nanos();
-        if earned > 0 {
-            self.left = (self.left + earned).min(INITIATIONS_AT_ONCE);
-            self.filled = now;
-        }
-        let may = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        may
+/// What all peers of a trunk with this configuration have in common.
+pub(super) fn habits(config: &Config) -> Habits {
+    Habits {
+        carriage: config.carriage,
+        fallback: config.fallback,
+        dead_after: config.dead_after,
+        mtu: sealed::mtu(config),
     }
+}
+
+fn new_peer(config: &Config, identity: &Arc<Identity>, peer: PeerConfig, number: u8) -> Peer {
+    let classes: Vec<_> = config.classes.iter().map(|class| class.queue).collect();
+    let edge = Turns::new(&classes, config.schedule);
+    Peer::new(peer, identity.clone(), number, edge, habits(config))
+}
+
+/// The place of each of these peers, by its number.
+pub(super) fn places(peers: &[Peer]) -> Places {
+    let mut places = Box::new([u16::MAX; PEERS_MAX]);
+    for (place, peer) in peers.iter().enumerate() {
+        places[usize::from(peer.number)] = place as u16;
+    }
+    places
 }
 
 /// Gives a socket large buffers, beyond what the machine allows others where this process may do so. Less serves as well, only not

@@ -2,21 +2,28 @@
 
 use headend_datagram::{Asked, Identity, Initiation, Keys, PublicKey, SecretKey};
 
-use super::wire::{self, INITIATION, PROTOCOL, RESPONSE};
+use super::wire::{self, INITIATION, PROOF, PROTOCOL, RESPONSE};
 
-/// Begins a hand-shake with `peer`. Returns it, and the datagram to send.
+/// Begins a hand-shake with `peer`, and shows the cookie if there is one. Returns it, and the datagram to send.
 pub(super) fn initiate(
     identity: &Identity,
     peer: &PublicKey,
     shared: &SecretKey,
-    number: u32,
-    clock_ns: u64,
+    (number, clock_ns): (u32, u64),
+    cookie: Option<&SecretKey>,
 ) -> (Initiation, Vec<u8>) {
     let mut datagram = Vec::with_capacity(INITIATION);
     datagram.extend_from_slice(&wire::initiation_header(number));
     let initiation = Initiation::new(identity, peer, shared, PROTOCOL, &clock_ns.to_be_bytes(), &mut datagram);
     datagram.extend_from_slice(&peer.proof(&datagram));
+    let tag = cookie.map_or([0; PROOF], |cookie| cookie.tag(&datagram));
+    datagram.extend_from_slice(&tag);
     (initiation, datagram)
+}
+
+/// The proof in an initiation.
+pub(super) fn proof_of(initiation: &[u8]) -> [u8; PROOF] {
+    *initiation[INITIATION - 2 * PROOF..].first_chunk().expect("an initiation ends in a proof and a tag")
 }
 
 /// Takes Noise's first message. Returns it with the time on the sender's wall clock, in nanoseconds since 1970; `None` if it is
@@ -45,8 +52,8 @@ mod tests {
     #[test]
     fn a_hand_shake_survives_its_datagrams() {
         let (a, b) = (Identity::generate(), Identity::generate());
-        let (mut initiation, first) = initiate(&a, &b.public(), &SecretKey::NONE, 7, 1_234);
-        let Some(Datagram::Initiation { sender: 7, noise, proven, proof }) = Datagram::read(&first) else {
+        let (mut initiation, first) = initiate(&a, &b.public(), &SecretKey::NONE, (7, 1_234), None);
+        let Some(Datagram::Initiation { sender: 7, noise, proven, proof, .. }) = Datagram::read(&first) else {
             panic!("an initiation is read as one")
         };
         assert!(b.public().is_proven(proven, proof) && !a.public().is_proven(proven, proof));

@@ -1,11 +1,13 @@
 //! Native carriage: the kernel forwards users' packets, and holds each until it is told to let it go.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use headend_engine::circuit::turns::Waiting;
 use headend_engine::time::Time;
 
+use super::carrier::Ending;
 use super::classify::{self, Numbers};
 use super::config::{Config, Fallback, PeerConfig};
 use super::peer::{Hold, Peer};
@@ -21,19 +23,29 @@ const BATCHES_A_LOOK: usize = 8;
 #[derive(Debug)]
 pub(super) struct Native {
     queues: Vec<Queue>,
+    /// The peers' numbers, in the order of the queues.
+    numbers: Vec<u8>,
     rules: Rules,
     leaving: Vec<Waiting>,
 }
 
-/// The rules of a trunk with native carriage.
-pub(super) fn rules(config: &Config) -> Rules {
-    let queue = |number: usize| config.queue + number as u16;
-    let of_peer = |(number, peer): (usize, &PeerConfig)| {
-        peer.networks.iter().map(move |network| (*network, queue(number))).collect::<Vec<_>>()
+/// Queues of peers that are gone, each with its peer's number.
+pub(super) type Closed = BTreeMap<u8, Queue>;
+
+/// The numbers of the peers of a trunk that begins.
+pub(super) fn numbers(config: &Config) -> Vec<u8> {
+    (0..config.peers.len()).map(|number| number as u8).collect()
+}
+
+/// The rules of a trunk with native carriage, whose peers have these numbers.
+pub(super) fn rules(config: &Config, numbers: &[u8]) -> Rules {
+    let of_peer = |(peer, number): (&PeerConfig, &u8)| {
+        let queue = config.queue + u16::from(*number);
+        peer.networks.iter().map(move |network| (*network, queue)).collect::<Vec<_>>()
     };
     Rules {
         name: config.name.clone(),
-        queues: config.peers.iter().enumerate().flat_map(of_peer).collect(),
+        queues: config.peers.iter().zip(numbers).flat_map(of_peer).collect(),
         bypass: config.fallback == Fallback::Direct,
     }
 }
@@ -41,10 +53,35 @@ pub(super) fn rules(config: &Config) -> Rules {
 impl Native {
     /// Opens the queues in the calling thread's namespace, without rules.
     pub(super) fn open(config: &Config) -> Result<Native, Error> {
-        let fails_open = config.fallback == Fallback::Direct;
-        let queue = |number| Queue::open(config.queue + number as u16, classify::COPIED, fails_open);
-        let queues: Result<Vec<Queue>, Error> = (0..config.peers.len()).map(queue).collect();
-        Ok(Native { queues: queues?, rules: rules(config), leaving: Vec::new() })
+        let numbers = numbers(config);
+        let queues: Result<Vec<Queue>, Error> = numbers.iter().map(|number| open_queue(config, *number)).collect();
+        Ok(Native { queues: queues?, rules: rules(config, &numbers), numbers, leaving: Vec::new() })
+    }
+
+    /// Opens the queues of new peers, and puts the rules of `config` in the place of those that are in force, in one step for each
+    /// version of IP. Where that fails nothing has changed.
+    pub(super) fn change(&mut self, config: &Config, numbers: &[u8]) -> Result<Closed, Error> {
+        let new = numbers.iter().filter(|number| !self.numbers.contains(number));
+        let opened: Result<Closed, Error> = new.map(|number| Ok((*number, open_queue(config, *number)?))).collect();
+        let mut queues = opened?;
+        let rules = rules(config, numbers);
+        if rules != self.rules {
+            if let Err(error) = rules.set() {
+                let _ = self.rules.set();
+                return Err(error);
+            }
+            self.rules = rules;
+        }
+        queues.extend(std::mem::take(&mut self.numbers).into_iter().zip(std::mem::take(&mut self.queues)));
+        self.numbers = numbers.to_vec();
+        self.queues = numbers.iter().filter_map(|number| queues.remove(number)).collect();
+        Ok(queues)
+    }
+
+    /// Drops packets that the kernel holds for the peer at this place.
+    pub(super) fn drop_waiting(&mut self, place: usize, packets: Vec<Waiting>) -> Result<(), Error> {
+        let queue = &mut self.queues[place];
+        packets.into_iter().try_for_each(|packet| queue.drop(packet.id as u32)).during(|| "drop packets")
     }
 
     /// Sets the rules: from now on packets come. Returns lines for the operator.
@@ -52,9 +89,17 @@ impl Native {
         self.rules.set()
     }
 
-    /// Takes away the rules, and then lets go what waits: nothing that was taken in is lost by an orderly end.
-    pub(super) fn end(&mut self, peers: &mut [Peer], config: &Config, numbers: &Numbers) -> Result<(), Error> {
-        let removed = self.rules.remove();
+    /// Takes away the rules, unless they are to stop packets from now on, and then lets go what waits: nothing that was taken in is
+    /// lost by an orderly end.
+    pub(super) fn end(
+        &mut self,
+        peers: &mut [Peer],
+        config: &Config,
+        numbers: &Numbers,
+        ending: Ending,
+    ) -> Result<(), Error> {
+        let stay = config.at_end == Fallback::Block && ending == Ending::Orderly;
+        let removed = if stay { Ok(()) } else { self.rules.remove().map(drop) };
         let _ = self.take_in(peers, config, numbers);
         for (peer, queue) in peers.iter_mut().zip(&mut self.queues) {
             while let Some((_, packet)) = peer.edge.pop() {
@@ -98,6 +143,20 @@ impl Native {
     pub(super) fn errors(&self) -> u64 {
         self.queues.iter().map(|queue| queue.errors).sum()
     }
+}
+
+/// Lets go what waits for a peer that is gone.
+pub(super) fn let_go(mut peer: Peer, config: &Config, numbers: &Numbers, closed: &mut Closed) {
+    let Some(mut queue) = closed.remove(&peer.number) else { return };
+    let _ = take_in(&mut peer, &mut queue, config, numbers);
+    while let Some((_, packet)) = peer.edge.pop() {
+        queue.accept(packet.id as u32);
+    }
+    let _ = queue.flush();
+}
+
+fn open_queue(config: &Config, number: u8) -> Result<Queue, Error> {
+    Queue::open(config.queue + u16::from(number), classify::COPIED, config.fallback == Fallback::Direct)
 }
 
 /// Puts what the kernel holds for a peer into its classes. What has no room is dropped.

@@ -6,7 +6,7 @@ mod carry;
 use std::ops::Range;
 use std::sync::Arc;
 
-use headend_datagram::{Asked, Identity, Initiation, Opened, Outbox, Way};
+use headend_datagram::{Asked, COOKIE, Identity, Initiation, Opened, Outbox, PROOF, SecretKey, Way, take_cookie};
 use headend_engine::circuit::turns::Turns;
 use headend_engine::time::{Duration, Time, earlier};
 use headend_engine::units::Bytes;
@@ -14,9 +14,11 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use super::circuit::{DatagramReceiver, DatagramSender, HeaderReceiver, HeaderSender, Incoming, Outgoing};
 use super::config::{Carriage, Fallback, PeerConfig, VMSS};
+use super::gate::COOKIE_LIFE;
 use super::handshake;
+use super::mtu::Search;
 use super::session::Session;
-use super::wire::{DATA_HEADER, Message, Terms};
+use super::wire::{DATA_HEADER, Message, Probed, Terms};
 use carry::{on_wire, seal};
 
 pub(super) use carry::Hold;
@@ -56,7 +58,7 @@ pub(super) struct Peer {
     pub(super) config: PeerConfig,
     identity: Arc<Identity>,
     /// The number of the peer, in the low eight bits of the numbers of its sessions.
-    number: u8,
+    pub(super) number: u8,
     habits: Habits,
     pub(super) way: Option<Way>,
     current: Option<Session>,
@@ -69,12 +71,21 @@ pub(super) struct Peer {
     asking: Option<Asking>,
     ask_at: Time,
     asked_in_vain: u64,
+    /// The peer's cookie, and when it came.
+    cookie: Option<(SecretKey, Time)>,
+    is_hastened: bool,
+    /// The search for the longest packet that passes to the peer, in sealed carriage.
+    search: Search,
+    /// The longest packet that the routes to the peer let pass.
+    routed_mtu: u32,
     heard: Option<Time>,
     was_up: bool,
     sent: Time,
     pub(super) edge: Turns,
     pub(super) to: To,
     pub(super) from: Option<Incoming>,
+    /// True if the circuit from the peer is to begin anew, because what is granted to it has changed.
+    regrants: bool,
     unknown_at: Time,
     pub(super) counters: Counters,
     random: SystemRandom,
@@ -97,6 +108,9 @@ pub(super) enum To {
 struct Asking {
     initiation: Initiation,
     number: u32,
+    proof: [u8; PROOF],
+    /// True if it was begun because of a cookie: another one is for the next time.
+    is_hastened: bool,
 }
 
 /// Counts of a peer's sessions, circuits and packets so far.
@@ -132,15 +146,49 @@ impl Peer {
             asking: None,
             ask_at: Time::ZERO,
             asked_in_vain: 0,
+            cookie: None,
+            is_hastened: false,
+            search: Search::new(habits.mtu),
+            routed_mtu: habits.mtu,
             heard: None,
             was_up: false,
             sent: Time::ZERO,
             edge,
             to: To::Nothing,
             from: None,
+            regrants: false,
             unknown_at: Time::ZERO,
             counters: Counters::default(),
             random: SystemRandom::new(),
+        }
+    }
+
+    /// Takes over another configuration of the same peer. What it does not change goes on: sessions unless the secret is another,
+    /// the circuit to the peer unless it is to have other terms, and the circuit from it until the peer, which is told, has begun
+    /// another.
+    pub(super) fn change(&mut self, now: Time, config: PeerConfig, habits: Habits, outbox: &mut Outbox) {
+        self.habits = habits;
+        let before = std::mem::replace(&mut self.config, config);
+        if self.config.shared != before.shared {
+            self.forget(now);
+            self.ask_at = now;
+        }
+        if self.config.networks != before.networks {
+            // The routes to new ones let pass what the device does, or what passed to the peer whose they were.
+            self.routed_mtu = 0;
+        }
+        let has_moved = self.config.endpoint != before.endpoint && self.config.endpoint.is_some();
+        if has_moved {
+            self.way = self.config.endpoint.map(|to| Way { to, from: None });
+            self.search.restart(now);
+            (self.ask_at, self.asked_in_vain) = (now, 0);
+        }
+        if has_moved || self.config.send != before.send {
+            self.to = To::Nothing;
+        }
+        if self.config.receive != before.receive && self.from.is_some() {
+            self.regrants = true;
+            self.send(now, &self.alive(), outbox);
         }
     }
 
@@ -188,6 +236,19 @@ impl Peer {
         self.hear(now, way, true);
         // The other end may use it only once it has heard of it.
         self.send(now, &self.alive(), outbox);
+    }
+
+    /// Takes a cookie, and asks again at once, if it has not just done so.
+    pub(super) fn given_cookie(&mut self, now: Time, mine: u32, cookie: &[u8; COOKIE]) {
+        let Some(asking) = self.asking.as_ref().filter(|asking| asking.number == mine) else { return };
+        let Some(cookie) = take_cookie(&self.config.key, &asking.proof, cookie) else {
+            self.counters.refused += 1;
+            return;
+        };
+        self.cookie = Some((cookie, now));
+        if !asking.is_hastened {
+            (self.is_hastened, self.ask_at) = (true, now);
+        }
     }
 
     /// Opens a sealed datagram that came, in its place, and acts on its message. Returns a user's packet if that is what it is.
@@ -258,9 +319,12 @@ impl Peer {
         if is_newest && self.way != Some(way) {
             let has_moved = self.way.is_some_and(|before| before.to != way.to);
             self.way = Some(way);
-            if has_moved && matches!(self.to, To::Circuit(_)) {
+            if has_moved {
                 // Another path: what was learnt of the old one is worth nothing.
-                self.to = To::Nothing;
+                self.search.restart(now);
+                if matches!(self.to, To::Circuit(_)) {
+                    self.to = To::Nothing;
+                }
             }
         }
     }
@@ -305,6 +369,8 @@ impl Peer {
                 }
             }
             Message::Goodbye => self.forget(now),
+            Message::Probe(probed) => self.send(now, &Message::Probed(probed), outbox),
+            Message::Probed(Probed { id, len }) => self.search.answered(now, id, len),
         }
     }
 
@@ -316,7 +382,8 @@ impl Peer {
     }
 
     fn alive(&self) -> Message<'static> {
-        Message::Alive(self.from.as_ref().map_or(0, |from| from.terms().circuit))
+        let known = self.from.as_ref().filter(|_| !self.regrants);
+        Message::Alive(known.map_or(0, |from| from.terms().circuit))
     }
 
     /// Answers an offer, and grants as much of it as the file allows.
@@ -331,6 +398,9 @@ impl Peer {
         let controls = if is_possible { offer.controls.min(most.controls_max) } else { 0 };
         let guaranteed_bps = offer.guaranteed_bps.min(most.guaranteed_max.get());
         let granted = Terms { carriage, controls, guaranteed_bps, ..offer };
+        if std::mem::take(&mut self.regrants) && controls == 0 {
+            self.from = None;
+        }
         if controls > 0 && self.from.as_ref().is_none_or(|from| from.terms() != granted) {
             self.from = Some(match carriage {
                 Carriage::Native => Incoming::Headers(HeaderReceiver::new(granted)),
@@ -360,7 +430,7 @@ impl Peer {
         self.to = To::Circuit(Box::new(match terms.carriage {
             Carriage::Native => Outgoing::Headers(HeaderSender::new(terms, &send.controller)),
             Carriage::Sealed | Carriage::Probe => {
-                let unit = u64::from(self.habits.mtu) + self.way.map_or(0, |way| on_wire(&way, 0));
+                let unit = u64::from(self.search.length()) + self.way.map_or(0, |way| on_wire(&way, 0));
                 Outgoing::InBand(DatagramSender::new(terms, send, Bytes::new(unit)))
             }
         }));
@@ -383,12 +453,16 @@ impl Peer {
                 self.ask_at = now;
             }
         }
+        if is_up && !self.was_up {
+            self.search.restart(now);
+        }
         self.was_up = is_up;
         let mut wake = self.ask(now, clock_ns, outbox);
         if is_up {
             wake = earlier(wake, self.heard.map(|heard| heard + self.habits.dead_after));
             wake = earlier(wake, self.offer(now, outbox));
             wake = earlier(wake, self.acknowledge(now, outbox));
+            wake = earlier(wake, self.search(now, outbox));
         }
         if self.current.as_ref().is_some_and(|session| session.is_alive(now)) {
             let due = self.habits.dead_after / SIGNS;
@@ -409,9 +483,13 @@ impl Peer {
             return Some(due);
         }
         let number = self.fresh_number();
+        let cookie =
+            self.cookie.as_ref().filter(|(_, since)| now.since(*since) < COOKIE_LIFE).map(|(cookie, _)| cookie);
+        let Peer { identity, config, .. } = self;
         let (initiation, datagram) =
-            handshake::initiate(&self.identity, &self.config.key, &self.config.shared, number, clock_ns);
-        self.asking = Some(Asking { initiation, number });
+            handshake::initiate(identity, &config.key, &config.shared, (number, clock_ns), cookie);
+        let (proof, is_hastened) = (handshake::proof_of(&datagram), std::mem::take(&mut self.is_hastened));
+        self.asking = Some(Asking { initiation, number, proof, is_hastened });
         outbox.push(way, 0, datagram.len(), |out| out.extend_from_slice(&datagram));
         // Not in step with the other end, which may ask as well.
         let jitter = Duration::from_millis(u64::from(number >> 24));
@@ -448,6 +526,35 @@ impl Peer {
         self.send(now, &Message::Offer(offer), outbox);
         self.to = To::Offered(offer, now + OFFER_AGAIN);
         Some(now + OFFER_AGAIN)
+    }
+
+    /// Sends the probes that are due.
+    fn search(&mut self, now: Time, outbox: &mut Outbox) -> Option<Time> {
+        if self.habits.carriage != Carriage::Sealed {
+            return None;
+        }
+        let (Some(session), Some(way)) = (&mut self.current, self.way) else { return None };
+        let sent = &mut self.sent;
+        self.search.poll(now, &mut |id, len| {
+            seal(session, way, &Message::Probe(Probed { id, len }), outbox);
+            *sent = now;
+        })
+    }
+
+    /// The longest packet that passes to the peer, and whether one has passed on this path; none where the kernel forwards them.
+    pub(super) fn mtu(&self) -> Option<(u32, bool)> {
+        (self.habits.carriage == Carriage::Sealed).then(|| (self.search.length(), self.search.is_confirmed()))
+    }
+
+    /// The longest packet that passes to the peer.
+    pub(super) fn longest(&self) -> u32 {
+        self.search.length()
+    }
+
+    /// The length that the routes to the peer are to let pass from now on, if it is another than so far.
+    pub(super) fn mtu_to_route(&mut self) -> Option<u32> {
+        let length = self.search.length();
+        (std::mem::replace(&mut self.routed_mtu, length) != length).then_some(length)
     }
 
     /// Tells the peer that this end goes.

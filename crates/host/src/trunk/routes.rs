@@ -1,14 +1,15 @@
 //! The routes that lead users' packets into the device of a trunk, and those behind them that stop these packets when the device is
-//! gone: a site whose trunk was killed must not send them on unencrypted.
+//! gone: a site whose trunk has ended must not send them on unencrypted.
 
 use std::io;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
+use super::check::MTU_IPV6;
 use crate::device::Device;
 use crate::error::{During, Error};
 use crate::netlink::Netlink;
@@ -40,42 +41,68 @@ impl Routes {
         self.networks.iter().flat_map(lines).collect()
     }
 
-    /// Sets the routes, in the place of those that a trunk of this name left when it was killed. Returns lines for the operator.
-    pub(super) fn set(&self, netlink: &mut Netlink, device: &Device) -> Result<Vec<String>, Error> {
+    /// Sets the routes, and takes over those that a trunk of this name left. Returns the networks that nothing stopped before, and lines
+    /// for the operator.
+    pub(super) fn set(&self, netlink: &mut Netlink, device: &Device) -> Result<(Vec<IpNet>, Vec<String>), Error> {
         let mut said = Vec::new();
-        let removed = self.remove(netlink)?;
-        if removed > 0 {
-            said.push(format!("removed {removed} routes of a trunk that was killed"));
+        let left = self.left(netlink)?;
+        if !left.is_empty() {
+            said.push(format!("took over {} routes that a trunk of this name left to stop packets", left.len()));
         }
-        for found in self.find(netlink)?.iter().filter_map(Found::read) {
-            if let Some(network) =
-                self.networks.iter().find(|network| **network != found.to && network.contains(&found.to))
-            {
-                said.push(format!("the route to {} leads past the trunk, which has {network}", found.to));
+        for found in self.find(netlink)?.iter().filter_map(to) {
+            if let Some(network) = self.networks.iter().find(|network| **network != found && network.contains(&found)) {
+                said.push(format!("the route to {found} leads past the trunk, which has {network}"));
             }
         }
-        let outcome = self.networks.iter().try_for_each(|network| {
-            // First what stops them: between the two nothing leaks.
-            let what = || format!("add a route to {network} behind the trunk's");
-            netlink.create(RouteNetlinkMessage::NewRoute(self.stopping(network))).during(what)?;
-            self.lead(netlink, network, device)
-        });
+        let new: Vec<IpNet> = self.networks.iter().filter(|network| !left.contains(network)).copied().collect();
+        let outcome = self
+            .stop(netlink, &new)
+            .and_then(|()| self.networks.iter().try_for_each(|network| self.lead(netlink, network, device)));
         if let Err(error) = outcome {
-            // The others go with the device.
-            let _ = self.remove(netlink);
+            // Those that lead go with the device.
+            let _ = self.remove(netlink, |network| new.contains(network));
             return Err(error);
         }
-        Ok(said)
+        self.remove(netlink, |network| !self.networks.contains(network))?;
+        Ok((new, said))
     }
 
-    /// Takes away the routes that stop packets; the others go with the device. Returns how many there were.
-    pub(super) fn remove(&self, netlink: &mut Netlink) -> Result<usize, Error> {
+    /// Sets the routes in the place of those of `before`, which are in force: those to other networks are added, all or none, and then
+    /// those to networks of `before` alone go.
+    pub(super) fn replace(&self, before: &Routes, netlink: &mut Netlink, device: &Device) -> Result<(), Error> {
+        let without = |all: &[IpNet], some: &[IpNet]| -> Vec<IpNet> {
+            all.iter().filter(|network| !some.contains(network)).copied().collect()
+        };
+        let new = without(&self.networks, &before.networks);
+        let outcome = self
+            .stop(netlink, &new)
+            .and_then(|()| new.iter().try_for_each(|network| self.lead(netlink, network, device)));
+        let gone = if outcome.is_ok() { without(&before.networks, &self.networks) } else { new };
+        for network in &gone {
+            // One that was not set, or that somebody has removed, is gone already.
+            let _ = netlink.change(RouteNetlinkMessage::DelRoute(leading(network, device)));
+        }
+        let removed = self.remove(netlink, |network| gone.contains(network));
+        outcome.and(removed.map(drop))
+    }
+
+    /// Has the routes to these networks let pass packets of this length, or of the device's without one. A route that somebody has taken
+    /// away stays away.
+    pub(super) fn narrow(&self, netlink: &mut Netlink, device: &Device, networks: &[IpNet], mtu: Option<u32>) {
+        for network in networks {
+            let mut message = leading(network, device);
+            // RFC 8200 s5: IPv6 has no links that are narrower.
+            let mtu = mtu.map(|mtu| if network.addr().is_ipv6() { mtu.max(MTU_IPV6) } else { mtu });
+            message.attributes.extend(mtu.map(|mtu| RouteAttribute::Metrics(vec![RouteMetric::Mtu(mtu)])));
+            let _ = netlink.replace(RouteNetlinkMessage::NewRoute(message));
+        }
+    }
+
+    /// Takes away the routes to these networks that stop packets; those that lead go with the device. Returns how many there were.
+    pub(super) fn remove(&self, netlink: &mut Netlink, which: impl Fn(&IpNet) -> bool) -> Result<usize, Error> {
         let mut removed = 0;
         for message in self.find(netlink)? {
-            let is_ours = message.header.protocol == RouteProtocol::from(PROTOCOL)
-                && message.header.kind == RouteType::Unreachable
-                && message.attributes.contains(&RouteAttribute::Priority(self.metric()));
-            if is_ours {
+            if self.stops(&message) && to(&message).is_some_and(|network| which(&network)) {
                 netlink.change(RouteNetlinkMessage::DelRoute(message)).during(|| "remove a route")?;
                 removed += 1;
             }
@@ -83,10 +110,27 @@ impl Routes {
         Ok(removed)
     }
 
+    /// The networks to which a route of this trunk's stops packets.
+    fn left(&self, netlink: &mut Netlink) -> Result<Vec<IpNet>, Error> {
+        Ok(self.find(netlink)?.iter().filter(|message| self.stops(message)).filter_map(to).collect())
+    }
+
+    fn stops(&self, message: &RouteMessage) -> bool {
+        message.header.protocol == RouteProtocol::from(PROTOCOL)
+            && message.header.kind == RouteType::Unreachable
+            && message.attributes.contains(&RouteAttribute::Priority(self.metric()))
+    }
+
+    /// Adds the routes to these networks that stop packets. They come before those that lead, so that between the two nothing leaks.
+    fn stop(&self, netlink: &mut Netlink, networks: &[IpNet]) -> Result<(), Error> {
+        networks.iter().try_for_each(|network| {
+            let what = || format!("add a route to {network} behind the trunk's");
+            netlink.create(RouteNetlinkMessage::NewRoute(self.stopping(network))).during(what)
+        })
+    }
+
     fn lead(&self, netlink: &mut Netlink, network: &IpNet, device: &Device) -> Result<(), Error> {
-        let mut message = message(network, RouteType::Unicast);
-        message.attributes.push(RouteAttribute::Oif(device.index));
-        netlink.create(RouteNetlinkMessage::NewRoute(message)).map_err(|error| {
+        netlink.create(RouteNetlinkMessage::NewRoute(leading(network, device))).map_err(|error| {
             let what = format!("add a route to {network} through {}", device.name);
             match error.kind() {
                 io::ErrorKind::AlreadyExists => {
@@ -131,20 +175,28 @@ impl Routes {
     }
 }
 
-/// A route that is there.
-struct Found {
-    to: IpNet,
+/// The network to which a route leads.
+fn to(message: &RouteMessage) -> Option<IpNet> {
+    let address = message.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Destination(RouteAddress::Inet(address)) => Some((*address).into()),
+        RouteAttribute::Destination(RouteAddress::Inet6(address)) => Some((*address).into()),
+        _ => None,
+    });
+    let len = message.header.destination_prefix_length;
+    match address {
+        Some(address) => IpNet::new(address, len).ok(),
+        // The whole of a version of IP has no destination in its route.
+        None if len == 0 && message.header.address_family == AddressFamily::Inet => Some(IpNet::V4(Ipv4Net::default())),
+        None if len == 0 => Some(IpNet::V6(Ipv6Net::default())),
+        None => None,
+    }
 }
 
-impl Found {
-    fn read(message: &RouteMessage) -> Option<Found> {
-        let address = message.attributes.iter().find_map(|attribute| match attribute {
-            RouteAttribute::Destination(RouteAddress::Inet(address)) => Some((*address).into()),
-            RouteAttribute::Destination(RouteAddress::Inet6(address)) => Some((*address).into()),
-            _ => None,
-        })?;
-        Some(Found { to: IpNet::new(address, message.header.destination_prefix_length).ok()? })
-    }
+/// The route to a network through the device.
+fn leading(network: &IpNet, device: &Device) -> RouteMessage {
+    let mut message = message(network, RouteType::Unicast);
+    message.attributes.push(RouteAttribute::Oif(device.index));
+    message
 }
 
 fn message(network: &IpNet, kind: RouteType) -> RouteMessage {

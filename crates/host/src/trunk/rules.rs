@@ -64,7 +64,11 @@ impl Rules {
                 return Err(Error::new("set the rules of a trunk", io::Error::new(io::ErrorKind::NotFound, why)));
             };
             if found.chain {
-                said.push(format!("{}: removed the chain {} of a trunk that was killed", family.list, self.chain()));
+                said.push(format!(
+                    "{}: replaced the chain {} that a trunk of this name left",
+                    family.list,
+                    self.chain()
+                ));
             }
             let rules = self.of(family);
             let mut order = self.removal(found);
@@ -89,15 +93,17 @@ impl Rules {
         Ok(said)
     }
 
-    /// Takes away all that there is of this name.
-    pub(super) fn remove(&self) -> Result<(), Error> {
-        let mut outcome = Ok(());
+    /// Takes away all that there is of this name. Returns true if there was something.
+    pub(super) fn remove(&self) -> Result<bool, Error> {
+        let mut outcome = Ok(false);
         for family in FAMILIES {
             let removed = self.find(family).and_then(|found| match found {
-                Some(found) if found.chain || found.jumps > 0 => family.restore(TABLE, &self.removal(found)),
-                _ => Ok(()),
+                Some(found) if found.chain || found.jumps > 0 => {
+                    family.restore(TABLE, &self.removal(found)).map(|()| true)
+                }
+                _ => Ok(false),
             });
-            outcome = outcome.and(removed);
+            outcome = outcome.and_then(|was_there| Ok(was_there | removed?));
         }
         outcome
     }

@@ -6,10 +6,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use headend_engine::circuit::turns::Waiting;
 use headend_engine::time::Time;
+use ipnet::IpNet;
 
 use super::bundle::Bundle;
+use super::carrier::Ending;
 use super::classify::{self, Numbers};
-use super::config::Config;
+use super::config::{Config, Fallback};
 use super::mss;
 use super::peer::{Hold, Peer};
 use super::routes::Routes;
@@ -50,12 +52,14 @@ pub struct Strays {
 pub(super) struct Sealed {
     tun: Tun,
     routes: Routes,
+    /// The networks to which nothing stopped packets before this trunk.
+    newly_stopped: Vec<IpNet>,
     netlink: Netlink,
     store: Store,
     runs: Runs,
     pub(super) strays: Strays,
-    /// The longest packet for which users' TCPs are made to cut their data; none if they are left alone.
-    clamp_to: Option<u32>,
+    /// True if users' TCPs are made to cut their data to what passes.
+    clamps_mss: bool,
 }
 
 /// Bytes that a user's packet gets more in a datagram.
@@ -64,7 +68,7 @@ pub(super) fn overhead(is_ipv4: bool) -> u32 {
     headers + (SEALED_HEADER + DATA_HEADER + TAG) as u32
 }
 
-/// The longest packet of users.
+/// The longest packet of users, as far as no path turns out to be narrower.
 pub(super) fn mtu(config: &Config) -> u32 {
     config.device.mtu.unwrap_or(ETHERNET - overhead(config.listen.is_ipv4()))
 }
@@ -98,37 +102,81 @@ impl Sealed {
         Ok(Sealed {
             tun,
             routes: routes(config),
+            newly_stopped: Vec::new(),
             netlink,
             store: Store::default(),
             runs,
             strays: Strays::default(),
-            clamp_to: config.device.clamps_mss.then(|| mtu(config)),
+            clamps_mss: config.device.clamps_mss,
         })
     }
 
     /// Sets the routes: from now on packets come. Returns lines for the operator.
     pub(super) fn begin(&mut self) -> Result<Vec<String>, Error> {
-        self.routes.set(&mut self.netlink, self.tun.device())
+        let (new, said) = self.routes.set(&mut self.netlink, self.tun.device())?;
+        self.newly_stopped = new;
+        Ok(said)
     }
 
-    /// Takes away the routes; the device goes with this process.
-    pub(super) fn end(&mut self) -> Result<(), Error> {
-        self.routes.remove(&mut self.netlink).map(drop)
+    /// Takes away the routes that stop packets where these may pass without a trunk; the device, and the routes that lead there, go with
+    /// this process.
+    pub(super) fn end(&mut self, at_end: Fallback, ending: Ending) -> Result<(), Error> {
+        let new = &self.newly_stopped;
+        let removed = match (ending, at_end) {
+            (Ending::Abandoned, _) => self.routes.remove(&mut self.netlink, |network| new.contains(network)),
+            (Ending::Orderly, Fallback::Direct) => self.routes.remove(&mut self.netlink, |_| true),
+            (Ending::Orderly, Fallback::Block) | (Ending::Failed, _) => return Ok(()),
+        };
+        removed.map(drop)
+    }
+
+    /// Sets the routes to networks that are new in `config`, all or none, and takes away those to networks that are no longer there.
+    pub(super) fn change(&mut self, config: &Config) -> Result<(), Error> {
+        let (routes, netlink) = (routes(config), &mut self.netlink);
+        routes.replace(&self.routes, netlink, self.tun.device())?;
+        self.routes = routes;
+        self.clamps_mss = config.device.clamps_mss;
+        Ok(())
+    }
+
+    /// Drops what waits for a peer that is gone.
+    pub(super) fn forget(&mut self, mut peer: Peer) {
+        while let Some((_, packet)) = peer.edge.pop() {
+            self.store.remove(packet.id);
+        }
+    }
+
+    /// Drops packets that have waited.
+    pub(super) fn drop_waiting(&mut self, packets: Vec<Waiting>) {
+        packets.into_iter().for_each(|packet| self.store.remove(packet.id));
+    }
+
+    /// Has the routes to a peer let pass what was found to pass: the kernel tells senders of longer packets so, by ICMP.
+    pub(super) fn follow(&mut self, peer: &mut Peer) {
+        if let Some(mtu) = peer.mtu_to_route() {
+            let most = self.tun.device().mtu;
+            self.routes.narrow(
+                &mut self.netlink,
+                self.tun.device(),
+                &peer.config.networks,
+                (mtu < most).then_some(mtu),
+            );
+        }
     }
 
     /// Puts the packets that are for peers into their classes. What has no room is dropped.
     pub(super) fn take_in(&mut self, peers: &mut [Peer], config: &Config, numbers: &Numbers) -> Result<(), Error> {
         for _ in 0..READS_A_LOOK {
             let Some((header, mut bytes)) = self.read()? else { break };
-            if let Some(mtu) = self.clamp_to {
-                mss::clamp(&mut bytes, mtu, Offload::read(&header).open.is_some());
-            }
             let Some((facts, dscp)) = classify::read(&bytes) else { continue };
             let is_for = |peer: &&mut Peer| peer.config.networks.iter().any(|net| net.contains(&facts.destination()));
             let Some(peer) = peers.iter_mut().find(is_for) else {
                 self.strays.unrouted += 1;
                 continue;
             };
+            if self.clamps_mss {
+                mss::clamp(&mut bytes, peer.longest(), Offload::read(&header).open.is_some());
+            }
             let Some(bundle) = Bundle::read(&header, bytes) else {
                 self.strays.unrouted += 1;
                 continue;
@@ -160,8 +208,8 @@ impl Sealed {
             self.strays.foreign += 1;
             return;
         }
-        if let Some(mtu) = self.clamp_to {
-            mss::clamp(packet, mtu, is_open);
+        if self.clamps_mss {
+            mss::clamp(packet, peer.longest(), is_open);
         }
         // RFC 6040 s4.2: a mark of the way is passed on, and a packet whose ends know none is dropped.
         if ecn == CE && !store::mark(packet) {

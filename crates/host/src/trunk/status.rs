@@ -20,7 +20,7 @@ pub struct Status {
     pub up: Duration,
     /// Datagrams that belong to no known peer.
     pub strangers: u64,
-    /// Initiations that were not looked at because too many came.
+    /// Initiations that were not looked at because too many came; most were answered with a cookie.
     pub flooded: u64,
     /// Datagrams from addresses in peers' networks: answers would go through the trunk itself.
     pub looped: u64,
@@ -43,6 +43,8 @@ pub struct PeerStatus {
     pub refuses_with: Option<Carriage>,
     /// Its address, if that is known.
     pub endpoint: Option<SocketAddr>,
+    /// The longest packet of users that passes to it, and whether one of that length has, in sealed carriage.
+    pub mtu: Option<(u32, bool)>,
     /// Time since it was heard.
     pub silent: Option<Duration>,
     /// Sessions and circuits to it that were begun.
@@ -86,6 +88,8 @@ pub struct CircuitStatus {
     pub srtt: Option<Duration>,
     /// The shortest since the circuit began.
     pub rtt_least: Option<Duration>,
+    /// The time for which packets wait in the network's queues: what the round trip now has beyond the shortest.
+    pub queueing: Option<Duration>,
     /// Headers sent, or numbered datagrams in sealed carriage.
     pub headers: u64,
     /// Datagrams that were lost, in sealed carriage.
@@ -112,15 +116,9 @@ pub struct ClassStatus {
 }
 
 impl CircuitStatus {
-    /// The time for which packets wait in the network's queues: what the round trip now has beyond the shortest.
-    pub fn queueing(&self) -> Option<Duration> {
-        let (srtt, least) = self.srtt.zip(self.rtt_least)?;
-        Some(if srtt > least { srtt - least } else { Duration::ZERO })
-    }
-
     /// True if packets wait in the network for long, and it is this circuit's controller that lets them.
     pub fn fills_a_deep_queue(&self) -> bool {
-        fills_queues(&self.controller) && self.queueing().is_some_and(|queueing| queueing > DEEP)
+        fills_queues(&self.controller) && self.queueing.is_some_and(|queueing| queueing > DEEP)
     }
 }
 
@@ -144,6 +142,7 @@ impl PeerStatus {
                     window: report.window,
                     srtt: report.srtt,
                     rtt_least: report.rtt_least,
+                    queueing: report.queueing,
                     headers: report.sent,
                     lost: report.lost,
                     losses: report.losses,
@@ -163,6 +162,7 @@ impl PeerStatus {
             name: peer.config.name.clone(),
             state,
             endpoint: peer.way.map(|way| way.to),
+            mtu: peer.mtu(),
             silent: peer.silent(now),
             sessions: counters.sessions,
             circuits: counters.circuits,

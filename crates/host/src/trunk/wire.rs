@@ -2,9 +2,12 @@
 //!
 //! | datagram | bytes |
 //! |---|---|
-//! | initiation | kind 1, version, 0, 0; sender's number (4); Noise message 1 with the time (104); proof (16) |
+//! | initiation | kind 1, version, 0, 0; sender's number (4); Noise message 1 with the time (104); proof (16); tag under the receiver's cookie, or zeros (16) |
 //! | response | kind 2, version, 0, 0; sender's number (4); receiver's number (4); Noise message 2 (48); proof (16) |
+//! | cookie | kind 3, version, 0, 0; receiver's number (4); a [cookie](headend_datagram::Cookies) (48) |
 //! | sealed | kind 4, version, 0, 0; receiver's number (4); counter (8); a [`Message`] under AES-256-GCM, with its tag (16) |
+//!
+//! A probe of the path is as long as the user's packet whose way it tries, and zeros.
 //!
 //! A user's packet is a message as well: 14 bytes before it say its circuit, its number in the circuit, and whether its checksum
 //! is left open.
@@ -12,25 +15,27 @@
 //! The proof tells that the sender knows the receiver's public key: others are not answered, and cost no more than a hash.
 //! The first sixteen bytes of a sealed datagram are authenticated with it.
 
-pub use headend_datagram::{NOISE_2, PROOF, TAG};
+pub use headend_datagram::{COOKIE, NOISE_2, PROOF, TAG};
 use headend_engine::circuit::in_band::Acknowledgement;
 use headend_engine::tcp::segment::{Flags, Options, SackBlocks, Segment};
 
 use super::config::Carriage;
 
 /// The version of all this.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// What both ends of a hand-shake must mean (Noise's prologue).
-pub(super) const PROTOCOL: &[u8] = b"headend trunk 2";
+pub(super) const PROTOCOL: &[u8] = b"headend trunk 3";
 /// Bytes before what is sealed.
 pub const SEALED_HEADER: usize = 16;
 /// Bytes of Noise's first message with the payload that it has here: the time on the sender's wall clock, in nanoseconds
 /// since 1970.
 pub const NOISE_1: usize = headend_datagram::NOISE_1 + 8;
 /// Bytes of an initiation.
-pub const INITIATION: usize = 8 + NOISE_1 + PROOF;
+pub const INITIATION: usize = 8 + NOISE_1 + PROOF + PROOF;
 /// Bytes of a response.
 pub const RESPONSE: usize = 12 + NOISE_2 + PROOF;
+/// Bytes of a cookie's datagram.
+pub const COOKIE_REPLY: usize = 8 + COOKIE;
 /// The longest message: what fits into the longest datagram of UDP over IPv4.
 pub const MESSAGE_MAX: usize = 65_507 - SEALED_HEADER - TAG;
 /// Bytes of a message before the user's packet in it.
@@ -58,6 +63,10 @@ pub enum Datagram<'a> {
         proven: &'a [u8],
         /// The proof that the sender knows the receiver's public key.
         proof: &'a [u8],
+        /// The bytes that the tag covers.
+        tagged: &'a [u8],
+        /// The tag under the receiver's cookie; zeros without one.
+        tag: &'a [u8],
     },
     /// The answer to an initiation, whose sender grants a session.
     Response {
@@ -71,6 +80,13 @@ pub enum Datagram<'a> {
         proven: &'a [u8],
         /// The proof that the sender knows the receiver's public key.
         proof: &'a [u8],
+    },
+    /// The answer to an initiation that was not looked at, for there are too many: whoever shows the cookie in the next one is.
+    Cookie {
+        /// The number in the initiation.
+        receiver: u32,
+        /// The cookie.
+        cookie: &'a [u8; COOKIE],
     },
     /// A message in a session.
     Sealed {
@@ -94,13 +110,18 @@ impl<'a> Datagram<'a> {
         }
         match kind {
             1 if bytes.len() == INITIATION => {
-                let (proven, proof) = bytes.split_at(INITIATION - PROOF);
-                Some(Datagram::Initiation { sender: u32_at(bytes, 4)?, noise: &proven[8..], proven, proof })
+                let (tagged, tag) = bytes.split_at(INITIATION - PROOF);
+                let (proven, proof) = tagged.split_at(INITIATION - 2 * PROOF);
+                let (sender, noise) = (u32_at(bytes, 4)?, &proven[8..]);
+                Some(Datagram::Initiation { sender, noise, proven, proof, tagged, tag })
             }
             2 if bytes.len() == RESPONSE => {
                 let (proven, proof) = bytes.split_at(RESPONSE - PROOF);
                 let (sender, receiver) = (u32_at(bytes, 4)?, u32_at(bytes, 8)?);
                 Some(Datagram::Response { sender, receiver, noise: &proven[12..], proven, proof })
+            }
+            3 if bytes.len() == COOKIE_REPLY => {
+                Some(Datagram::Cookie { receiver: u32_at(bytes, 4)?, cookie: bytes[8..].first_chunk()? })
             }
             4 if bytes.len() > SEALED_HEADER + TAG && bytes.len() <= SEALED_HEADER + MESSAGE_MAX + TAG => {
                 let (header, sealed) = bytes.split_at(SEALED_HEADER);
@@ -125,6 +146,14 @@ pub fn response_header(sender: u32, receiver: u32) -> [u8; 12] {
     bytes[..2].copy_from_slice(&[2, VERSION]);
     bytes[4..8].copy_from_slice(&sender.to_be_bytes());
     bytes[8..].copy_from_slice(&receiver.to_be_bytes());
+    bytes
+}
+
+/// The beginning of a cookie's datagram.
+pub fn cookie_header(receiver: u32) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    bytes[..2].copy_from_slice(&[3, VERSION]);
+    bytes[4..].copy_from_slice(&receiver.to_be_bytes());
     bytes
 }
 
@@ -180,6 +209,19 @@ pub enum Message<'a> {
     Unknown(u32),
     /// Its sender ends.
     Goodbye,
+    /// A datagram as long as one with a user's packet of that length, to see whether it passes.
+    Probe(Probed),
+    /// A probe that came.
+    Probed(Probed),
+}
+
+/// A probe of the path's MTU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probed {
+    /// The number of the probe.
+    pub id: u32,
+    /// The length of the user's packet in whose place it goes.
+    pub len: u32,
 }
 
 /// The terms on which the two ends of a circuit agree.
@@ -229,6 +271,17 @@ impl<'a> Message<'a> {
                     out.extend_from_slice(&left.to_be_bytes());
                     out.extend_from_slice(&right.to_be_bytes());
                 }
+            }
+            Message::Probe(Probed { id, len }) => {
+                let end = out.len() + DATA_HEADER + *len as usize;
+                out.push(9);
+                out.extend_from_slice(&id.to_be_bytes());
+                out.resize(end, 0);
+            }
+            Message::Probed(Probed { id, len }) => {
+                out.push(10);
+                out.extend_from_slice(&id.to_be_bytes());
+                out.extend_from_slice(&len.to_be_bytes());
             }
             Message::Unknown(circuit) => {
                 out.push(5);
@@ -291,6 +344,12 @@ impl<'a> Message<'a> {
             }
             [5, ..] if bytes.len() == 5 => u32_at(bytes, 1).map(Message::Unknown),
             [6] => Some(Message::Goodbye),
+            [9, ..] if bytes.len() >= DATA_HEADER + PACKET_MIN && bytes[5..].iter().all(|byte| *byte == 0) => {
+                Some(Message::Probe(Probed { id: u32_at(bytes, 1)?, len: (bytes.len() - DATA_HEADER) as u32 }))
+            }
+            [10, ..] if bytes.len() == 9 => {
+                Some(Message::Probed(Probed { id: u32_at(bytes, 1)?, len: u32_at(bytes, 5)? }))
+            }
             _ => None,
         }
     }
@@ -387,6 +446,8 @@ mod tests {
             control(),
             data(),
             told(),
+            (any::<u32>(), PACKET_MIN as u32..100).prop_map(|(id, len)| Message::Probe(Probed { id, len })),
+            any::<[u32; 2]>().prop_map(|[id, len]| Message::Probed(Probed { id, len })),
         ]
     }
 
@@ -401,9 +462,9 @@ mod tests {
                 prop_assert_ne!(Message::read(&bytes[..len]), Some(message.clone()));
             }
             bytes.push(more);
-            // A packet may be of any length.
-            let is_data = matches!(message, Message::Data { .. });
-            prop_assert_eq!(Message::read(&bytes).is_some(), is_data);
+            // A packet may be of any length, and a probe as well.
+            let is_any = matches!(message, Message::Data { .. }) || more == 0 && matches!(message, Message::Probe(_));
+            prop_assert_eq!(Message::read(&bytes).is_some(), is_any);
         }
 
         #[test]
@@ -440,14 +501,18 @@ mod tests {
         #[test]
         fn any_bytes_are_a_datagram_or_none(
             kind in 0..6_u8,
-            rest in prop_oneof![vec(any::<u8>(), 0..200), vec(any::<u8>(), INITIATION - 4), vec(any::<u8>(), RESPONSE - 4)],
+            rest in prop_oneof![vec(any::<u8>(), 0..200), vec(any::<u8>(), INITIATION - 4), vec(any::<u8>(), RESPONSE - 4),
+                vec(any::<u8>(), COOKIE_REPLY - 4)],
         ) {
             let mut bytes = vec![kind, VERSION, 0, 0];
             bytes.extend(rest);
             match Datagram::read(&bytes) {
-                Some(Datagram::Initiation { noise, proven, proof, .. }) => {
+                Some(Datagram::Initiation { noise, proven, proof, tagged, tag, .. }) => {
                     prop_assert_eq!((kind, noise.len(), proof.len()), (1, NOISE_1, PROOF));
-                    prop_assert_eq!(proven.len() + proof.len(), bytes.len());
+                    prop_assert_eq!((proven.len() + proof.len(), tagged.len() + tag.len()), (tagged.len(), bytes.len()));
+                }
+                Some(Datagram::Cookie { receiver, cookie }) => {
+                    prop_assert_eq!([&cookie_header(receiver)[..], cookie].concat(), bytes);
                 }
                 Some(Datagram::Response { noise, .. }) => prop_assert_eq!((kind, noise.len()), (2, NOISE_2)),
                 Some(Datagram::Sealed { header, sealed, receiver, counter }) => {

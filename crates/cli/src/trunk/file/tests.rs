@@ -75,6 +75,7 @@ fn a_mistake_is_told_with_where_it_is_and_what_would_be_right() {
         (format!("mtu = 1400\n{text}"), "mtu: only sealed carriage has a device"),
         (format!("clamp_mss = true\n{text}"), "clamp_mss: only sealed carriage has a device"),
         (format!("fallback = \"direct\"\n{text}").replace("native", "sealed"), ":1: fallback: \"direct\" would send"),
+        (format!("at_end = \"block\"\n{text}"), ":1: at_end: \"block\" keeps the rules of a trunk that stops packets"),
         (format!("mtu = 100\n{text}").replace("native", "sealed"), "mtu: found 100 bytes, expected 576 to 9600"),
         (
             format!("device = \"hd/west\"\n{text}").replace("native", "sealed"),
@@ -120,7 +121,7 @@ fn sealed_carriage_blocks_without_a_circuit_and_has_a_device_of_its_name() {
     let (folder, text) = smallest();
     let text = format!("addresses = [\"10.1.0.1/24\"]\n{text}losses = \"delayed\"\n").replace("native", "sealed");
     let config = parse(&folder.path().join("a-site-of-some-name.toml"), &text).unwrap().config;
-    assert_eq!((config.carriage, config.fallback), (Carriage::Sealed, Fallback::Block));
+    assert_eq!((config.carriage, config.fallback, config.at_end), (Carriage::Sealed, Fallback::Block, Fallback::Block));
     assert_eq!(config.device.name, "hd-a-site-of-so");
     assert_eq!(config.device.addresses, ["10.1.0.1/24".parse::<ipnet::IpNet>().unwrap()]);
     assert_eq!(config.peers[0].send.losses, Losses::Delayed);

@@ -149,11 +149,15 @@ impl HeaderSender {
     pub(super) fn report(&self) -> Report {
         let (losses, timeouts) = self.losses();
         let sent = self.sender.counters();
+        let srtt = self.srtt();
+        let queueing =
+            srtt.zip(self.rtt_least).map(|(srtt, least)| if srtt > least { srtt - least } else { Duration::ZERO });
         Report {
             controller: self.personality.controller.name().to_owned(),
             window: self.sender.window(),
-            srtt: self.srtt(),
+            srtt,
             rtt_least: self.rtt_least,
+            queueing,
             sent: sent.headers,
             losses,
             timeouts,

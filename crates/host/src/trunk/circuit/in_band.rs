@@ -136,6 +136,7 @@ impl DatagramSender {
             window: self.sender.window(),
             srtt: self.sender.rtt(),
             rtt_least: self.sender.rtt_least(),
+            queueing: self.sender.queueing(),
             sent: counters.datagrams,
             losses: counters.reductions,
             timeouts: counters.collapses,

@@ -69,7 +69,7 @@ impl Peer {
             }
             return None;
         };
-        let (edge, sent) = (&mut self.edge, &mut self.sent);
+        let (edge, sent, search) = (&mut self.edge, &mut self.sent, &mut self.search);
         match (&mut **to, hold) {
             (Outgoing::Headers(to), Hold::Kernel(leaving)) => {
                 let circuit = to.terms.circuit;
@@ -89,6 +89,7 @@ impl Peer {
                     let number = to.left(now, permission, u64::from(packet.len), on_wire);
                     seal_packet(session, way, (to.terms.circuit, number), packet, store, outbox);
                     *sent = now;
+                    search.note_used();
                 }
                 Some(now)
             }

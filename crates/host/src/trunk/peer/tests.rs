@@ -11,8 +11,9 @@ use proptest::prelude::*;
 
 use super::super::bundle::Bundle;
 use super::super::config::{Receive, Send};
+use super::super::gate::{Gate, Verdict};
 use super::super::store::Store;
-use super::super::wire::Datagram;
+use super::super::wire::{COOKIE_REPLY, Datagram, SEALED_HEADER, cookie_header};
 use super::*;
 use headend_datagram::{PublicKey, SecretKey};
 
@@ -30,6 +31,8 @@ struct End {
     /// Packets that wait, and the numbers in those that came, in sealed carriage.
     store: Store,
     came: Vec<u64>,
+    /// What lets hand-shakes in when there are too many.
+    gate: Gate,
 }
 
 struct Net {
@@ -41,6 +44,8 @@ struct Net {
     /// True for each datagram from now on that is lost, in order; those beyond are not lost.
     losses: VecDeque<bool>,
     is_cut: bool,
+    /// Bytes of the longest datagram that passes.
+    passes: usize,
 }
 
 fn config(name: &str, key: PublicKey, endpoint: Option<SocketAddr>) -> PeerConfig {
@@ -88,10 +93,11 @@ impl Net {
                 left: Vec::new(),
                 store: Store::default(),
                 came: Vec::new(),
+                gate: Gate::new(Time::ZERO),
             }
         });
         let (losses, seen) = (VecDeque::new(), [Vec::new(), Vec::new()]);
-        Net { ends, now: Time::ZERO, under_way: VecDeque::new(), seen, losses, is_cut: false }
+        Net { ends, now: Time::ZERO, under_way: VecDeque::new(), seen, losses, is_cut: false, passes: 65_535 }
     }
 
     /// Replaces an end, as if it was killed and started again.
@@ -107,14 +113,20 @@ impl Net {
         let end = &mut self.ends[side];
         let mut outbox = Outbox::default();
         match Datagram::read(bytes) {
-            Some(Datagram::Initiation { sender, noise, .. }) => {
-                if let Some(asked) = handshake::read(&end.identity, noise) {
+            Some(Datagram::Initiation { sender, noise, proof, tagged, tag, .. }) => {
+                if end.gate.judge(now, way.to, tagged, tag) == Verdict::GiveCookie {
+                    outbox.push(way, 0, COOKIE_REPLY, |out| {
+                        out.extend_from_slice(&cookie_header(sender));
+                        end.gate.give_cookie(&end.identity.public(), way.to, proof, out);
+                    });
+                } else if let Some(asked) = handshake::read(&end.identity, noise) {
                     end.peer.asked(now, asked, sender, way, &mut outbox);
                 }
             }
             Some(Datagram::Response { sender, receiver, noise, .. }) => {
                 end.peer.answered(now, noise, receiver, sender, way, &mut outbox);
             }
+            Some(Datagram::Cookie { receiver, cookie }) => end.peer.given_cookie(now, receiver, cookie),
             Some(Datagram::Sealed { receiver, counter, header, sealed }) => {
                 let mut sealed = sealed.to_vec();
                 let arrival = end.peer.sealed(now, (receiver, counter), (header, &mut sealed), way, &mut outbox);
@@ -134,7 +146,8 @@ impl Net {
                 let to = 1 - from;
                 let way = Way { to: self.ends[from].address, from: None };
                 self.seen[to].push((way, datagram.to_vec()));
-                if !self.losses.pop_front().unwrap_or(false) && !self.is_cut {
+                let is_lost = self.losses.pop_front().unwrap_or(false) || datagram.len() > self.passes;
+                if !is_lost && !self.is_cut {
                     self.under_way.push_back((self.now + DELAY, to, way, datagram.to_vec()));
                 }
             }
@@ -443,6 +456,141 @@ fn sealed_packets_wait_for_an_end_that_was_killed_or_is_back_at_once() {
         assert!(net.carries(0) && net.carries(1), "side {side}");
         assert_eq!(net.ends[1].came, (0..100).collect::<Vec<_>>(), "side {side}");
     }
+}
+
+impl Net {
+    /// Has an end take over another configuration.
+    fn change(&mut self, side: usize, change: impl FnOnce(&mut PeerConfig)) {
+        let (now, mut outbox) = (self.now, Outbox::default());
+        let peer = &mut self.ends[side].peer;
+        let mut config = peer.config.clone();
+        change(&mut config);
+        peer.change(now, config, peer.habits, &mut outbox);
+        self.post(side, outbox);
+    }
+
+    fn terms(&self, side: usize) -> Terms {
+        let To::Circuit(to) = &self.ends[side].peer.to else { panic!("it carries") };
+        to.terms()
+    }
+}
+
+#[test]
+fn a_peer_gets_in_through_a_flood_of_hand_shakes_by_its_cookie() {
+    let mut net = Net::sealed();
+    for number in 0..100_000_u32 {
+        let from = SocketAddr::from((std::net::Ipv4Addr::from(number), 7_700));
+        net.ends[1].gate.judge(Time::ZERO + DELAY, from, b"asked", &[0; PROOF]);
+    }
+    net.run(secs(1));
+    assert!(net.carries(0) && net.carries(1));
+    let kinds: Vec<u8> = net.seen.iter().flatten().map(|(_, bytes)| bytes[0]).filter(|kind| *kind < 4).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == 3).count(), 1, "one cookie was enough: {kinds:?}");
+    // Cookies that somebody else sends do not have it ask again and again.
+    let asked = net.seen[1].iter().filter(|(_, bytes)| bytes[0] == 1).count();
+    let forged = [&cookie_header(0)[..], &[7; COOKIE]].concat();
+    (0..100).for_each(|_| net.deliver(0, Way { to: net.ends[1].address, from: None }, &forged));
+    net.run(secs(1));
+    assert_eq!(net.seen[1].iter().filter(|(_, bytes)| bytes[0] == 1).count(), asked);
+}
+
+#[test]
+fn a_narrow_path_is_found_and_packets_go_on_when_it_changes() {
+    let around = SEALED_HEADER + DATA_HEADER + super::super::wire::TAG;
+    let found = |net: &Net| net.ends[0].peer.longest();
+    let mut net = Net::sealed();
+    net.passes = 1_300 + around;
+    net.run(secs(40));
+    assert!(net.carries(0) && (1_292..=1_300).contains(&found(&net)), "{}", found(&net));
+    // It shrinks while packets leave.
+    net.passes = 1_000 + around;
+    for second in 0..40 {
+        net.feed(second..second + 1);
+        net.run(secs(1));
+    }
+    assert!((992..=1_000).contains(&found(&net)), "{}", found(&net));
+    // It is another, and a wide one.
+    net.passes = 65_535;
+    net.ends[1].address = "203.0.113.9:1024".parse().unwrap();
+    net.run(secs(10));
+    assert_eq!(found(&net), 1_426);
+}
+
+#[test]
+fn a_change_of_name_and_networks_goes_unnoticed() {
+    let mut net = Net::sealed();
+    net.run(secs(1));
+    net.feed(0..50);
+    net.change(0, |config| {
+        config.name = "west".to_owned();
+        config.networks.push("10.3.0.0/16".parse().unwrap());
+    });
+    net.run(secs(5));
+    assert_eq!(net.ends[1].came, (0..50).collect::<Vec<_>>());
+    assert_eq!(net.circuits(), [1, 1]);
+}
+
+#[test]
+fn other_terms_take_a_new_circuit_and_lose_nothing() {
+    let mut net = Net::sealed();
+    net.run(secs(1));
+    net.feed(0..200);
+    net.change(0, |config| {
+        config.send.controls = 1;
+        config.send.guaranteed = Rate::bit(0);
+    });
+    net.run(secs(10));
+    assert_eq!((net.terms(0).controls, net.circuits()), (1, [2, 1]));
+    assert_eq!(net.ends[1].came, (0..200).collect::<Vec<_>>());
+    net.change(1, |config| config.receive.controls_max = 64);
+    net.change(0, |config| config.send.controls = 5);
+    net.feed(200..300);
+    net.run(secs(10));
+    assert_eq!(net.terms(0).controls, 5);
+    assert_eq!(net.ends[1].came, (0..300).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_receiver_that_grants_less_is_offered_another_circuit() {
+    let mut net = Net::sealed();
+    net.change(0, |config| config.send.guaranteed = Rate::bit(0));
+    net.run(secs(1));
+    net.feed(0..200);
+    net.change(1, |config| config.receive.controls_max = 1);
+    net.run(secs(10));
+    assert_eq!((net.terms(0).controls, net.circuits()), (1, [2, 1]));
+    assert_eq!(net.ends[1].came, (0..200).collect::<Vec<_>>());
+    net.change(1, |config| config.receive.controls_max = 0);
+    net.run(secs(2));
+    assert!(matches!(net.ends[0].peer.to, To::Refused(..)) && net.ends[1].peer.from.is_none());
+}
+
+#[test]
+fn a_peer_with_another_secret_is_let_in_only_by_that() {
+    let mut net = Net::sealed();
+    net.run(secs(1));
+    let secret = net.ends[0].identity.derived(b"a secret");
+    net.change(0, |config| config.shared = secret.clone());
+    net.run(secs(8));
+    assert!(!net.carries(0) && !net.carries(1));
+    net.change(1, |config| config.shared = secret);
+    net.run(secs(8));
+    assert!(net.carries(0) && net.carries(1));
+}
+
+#[test]
+fn a_peer_is_sought_where_the_file_says_now() {
+    let mut net = Net::sealed();
+    net.run(secs(1));
+    net.is_cut = true;
+    net.run(secs(4));
+    let moved: SocketAddr = "203.0.113.9:7700".parse().unwrap();
+    net.ends[1].address = moved;
+    net.is_cut = false;
+    net.change(0, |config| config.endpoint = Some(moved));
+    net.run(secs(3));
+    assert!(net.carries(0) && net.carries(1));
+    assert_eq!(net.ends[0].peer.way.unwrap().to, moved);
 }
 
 #[test]
