@@ -20,6 +20,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The part of the time for which little is sent; and the part after that for which what is sent still grows.
 const PARTS: u64 = 3;
 const GROWING_PARTS: u32 = 6;
+/// The time for which little is still sent after it was counted: what is counted is what the probe was at a moment ago, and it began a
+/// moment before it was seen to.
+const SLACK: Duration = Duration::from_millis(500);
 /// The shortest measurement.
 const DURATION_MIN: Span = Span::from_secs(3);
 
@@ -51,7 +54,8 @@ pub(super) fn run(path: &Path, peer: &str, duration: Span, as_json: bool) -> Res
         let why = format!("{}: no peer is called {peer:?}; there is {}", path.display(), names.join(", "));
         return Err(Failure::Wrong(why));
     }
-    (config.carriage, config.gentle) = (Carriage::Probe, duration / PARTS);
+    let gentle = duration / PARTS + Span::from_nanos(SLACK.as_nanos() as u64);
+    (config.carriage, config.gentle) = (Carriage::Probe, gentle);
     let controller = config.peers[0].send.controller.name().to_owned();
     let trunk = Trunk::start(config, identity)?;
     let handle = trunk.handle();
@@ -142,11 +146,10 @@ fn measure(handle: &Handle, duration: Span) -> Result<Measured, Failure> {
     }
     let duration = Duration::from_nanos(duration.as_nanos());
     let (gentle, begin) = (duration / PARTS as u32, Instant::now());
-    // A round trip that the last of the few may take.
     let few = watch(&peer, begin, gentle)?;
-    let grown = watch(&peer, begin, gentle + duration / GROWING_PARTS)?;
+    let grown = watch(&peer, begin, gentle + SLACK + duration / GROWING_PARTS)?;
     let at = begin.elapsed();
-    let full = watch(&peer, begin, duration)?;
+    let full = watch(&peer, begin, duration + SLACK)?;
     let (sent, lost) = (full.sent - grown.sent, full.lost.saturating_sub(grown.lost));
     let full_loss = lost as f64 / sent.max(1) as f64;
     let rate_bps = (full.bytes - grown.bytes) as f64 * 8.0 * (1.0 - full_loss) / (begin.elapsed() - at).as_secs_f64();
