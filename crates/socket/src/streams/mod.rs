@@ -1,55 +1,32 @@
-//! The streams of a connection: who may open how many, whose turn it is, and how much both ends may send.
+//! The streams of a connection: who may open how many, and what application and peer do with them.
 //!
 //! A stream has two halves that end on their own. Ids are as QUIC's of bidirectional streams (RFC 9000 s2.1): those of the client
 //! are multiples of four, those of the server one more. What waits of one stream does not hold up another: each datagram takes
 //! pieces of the stream whose turn it is, and bytes that came in order are read whatever another stream misses.
 
+mod flow;
+mod leaving;
 mod receiving;
 mod sending;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use headend_engine::time::{Duration, Time};
 
 use crate::frame::{self, Frame};
+use flow::Flow;
+pub(crate) use flow::{Budget, SHARE};
 use receiving::{Reading, Receiving, Wrong};
-use sending::{Piece, Sending};
+use sending::Sending;
 
 /// Bytes that wait in a stream at least before its writer has to.
 const WAITING_MIN: u64 = 65_536;
-/// Streams that have the least window for themselves in that of their connection.
-pub(crate) const SHARE: u64 = 4;
-/// The time for which an end without memory for larger windows does not ask for it again.
-const BROKE: Duration = Duration::from_secs(1);
-/// The part of the largest window of a connection that one stream may have: those that nobody reads must leave some.
-const STREAM_PART: u64 = 16;
 /// The longest id: its varint is short.
 const ID_MAX: u64 = 1 << 40;
 
 /// A stream's name in its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub(crate) u64);
-
-/// Memory that connections may take beyond what each has from the start; all of an endpoint share it.
-#[derive(Clone, Debug)]
-pub(crate) struct Budget(Arc<AtomicU64>);
-
-impl Budget {
-    pub(crate) fn new(bytes: u64) -> Budget {
-        Budget(Arc::new(AtomicU64::new(bytes)))
-    }
-
-    pub(crate) fn take(&self, bytes: u64) -> bool {
-        let spent = |left: u64| left.checked_sub(bytes);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spent).is_ok()
-    }
-
-    pub(crate) fn give(&self, bytes: u64) {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
 
 /// The limits of a connection's streams at one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,25 +108,9 @@ pub(crate) struct Streams {
     turns: VecDeque<u64>,
     /// Items that go before data.
     items: VecDeque<Item>,
-    /// Bytes that have left for the first time, and that may.
-    sent: u64,
-    sent_max: u64,
+    flow: Flow,
     peer_window: u64,
-    /// Bytes that came, that were read, and that may come.
-    came: u64,
-    consumed: u64,
-    told: u64,
-    window: u64,
-    tuned: Time,
     is_open_wanted: bool,
-    /// There was no memory for larger windows, and until then nobody asks again.
-    broke_until: Time,
-    /// The time and the round trip, as they were told last.
-    now: Time,
-    rtt: Duration,
-    budget: Budget,
-    /// Bytes of the budget that are taken.
-    taken: u64,
     events: VecDeque<StreamEvent>,
 }
 
@@ -167,27 +128,16 @@ impl Streams {
             opened: VecDeque::new(),
             turns: VecDeque::new(),
             items: VecDeque::new(),
-            sent: 0,
-            sent_max: theirs.data.into(),
+            flow: Flow::new(limits.window, limits.window_max, theirs.data.into(), budget),
             peer_window: theirs.stream_data.into(),
-            came: 0,
-            consumed: 0,
-            told: limits.window * SHARE,
-            window: limits.window * SHARE,
-            tuned: Time::ZERO,
             is_open_wanted: false,
-            broke_until: Time::ZERO,
-            now: Time::ZERO,
-            rtt: Duration::ZERO,
-            budget,
-            taken: 0,
             events: VecDeque::new(),
         }
     }
 
     /// Tells the time, and how long a round trip takes.
     pub(crate) fn set_time(&mut self, now: Time, rtt: Duration) {
-        (self.now, self.rtt) = (now, rtt);
+        self.flow.set_time(now, rtt);
     }
 
     pub(crate) fn event(&mut self) -> Option<StreamEvent> {
@@ -246,7 +196,7 @@ impl Streams {
         let stream = self.streams.get_mut(&id.0).ok_or(StreamError::Ended)?;
         let before = stream.receiving.consumed();
         let reading = stream.receiving.read(to);
-        self.consumed += stream.receiving.consumed() - before;
+        self.flow.on_read(stream.receiving.consumed() - before);
         match reading {
             Reading::Bytes(0) if !to.is_empty() => {
                 stream.receiving.is_wanted = true;
@@ -288,7 +238,7 @@ impl Streams {
             self.put(Item::Stop(id.0));
         }
         let Some(stream) = self.streams.get_mut(&id.0) else { return };
-        self.consumed += stream.receiving.consumed() - before;
+        self.flow.on_read(stream.receiving.consumed() - before);
         self.tell_of_room();
     }
 
@@ -369,7 +319,7 @@ impl Streams {
                 }
             }
             Frame::DataMax(most) => {
-                self.sent_max = self.sent_max.max(most);
+                self.flow.raise(most);
             }
             Frame::StreamMax { stream: id, most } => {
                 let Some(stream) = self.theirs(id)? else { return Ok(()) };
@@ -389,11 +339,7 @@ impl Streams {
 
     /// Counts bytes that came towards what all streams together may bring.
     fn count(&mut self, id: u64, grown: u64, read: u64) -> Result<(), Violation> {
-        self.came += grown;
-        self.consumed += read;
-        if self.came > self.told {
-            return Err(Violation(frame::code::FLOW, "more bytes than were allowed"));
-        }
+        self.flow.on_came(grown, read)?;
         let stream = self.streams.get_mut(&id).expect("it was there");
         if stream.receiving.is_wanted && stream.receiving.is_readable() {
             stream.receiving.is_wanted = false;
@@ -405,227 +351,20 @@ impl Streams {
         // A window that is used up before its bytes can be read, because some are missing, must be larger; and bytes that nobody
         // reads must not take the room of other streams.
         let stream = &self.streams[&id];
-        let wants_more = stream.receiving.is_tight() && self.may_tune(stream.tuned);
+        let wants_more = stream.receiving.is_tight() && self.flow.may_tune(stream.tuned);
         if wants_more {
             self.put(Item::StreamMax(id));
         }
-        if self.is_tight() {
+        if self.flow.is_tight() {
             self.put(Item::DataMax);
         }
         self.sweep(id);
         Ok(())
     }
 
-    /// True if the peer has used up half of what all streams together may bring.
-    fn is_tight(&self) -> bool {
-        let may_grow = self.window < self.limits.window_max && self.now >= self.broke_until;
-        may_grow && self.told - self.came < self.window / 2
-    }
-
-    /// True if a window that was looked at then may be looked at again: what it grew by takes a round trip to be used.
-    fn may_tune(&self, before: Time) -> bool {
-        self.now.since(before) >= self.rtt / 2
-    }
-
-    // What leaves.
-
-    fn put(&mut self, item: Item) {
-        if !self.items.contains(&item) {
-            self.items.push_back(item);
-        }
-    }
-
-    fn queue(&mut self, id: u64) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
-        if !stream.is_queued && stream.sending.has_piece(u64::MAX) {
-            stream.is_queued = true;
-            self.turns.push_back(id);
-        }
-    }
-
     fn tell_of_room(&mut self) {
-        if self.told - self.consumed < self.window / 2 {
+        if self.flow.wants_to_tell() {
             self.put(Item::DataMax);
-        }
-    }
-
-    /// Returns true if something goes before data.
-    pub(crate) fn has_items(&self) -> bool {
-        !self.items.is_empty()
-    }
-
-    /// Returns true if there is something that may leave.
-    pub(crate) fn has_something(&mut self) -> bool {
-        if !self.items.is_empty() {
-            return true;
-        }
-        let credit = self.sent_max - self.sent;
-        // Those that only credit of their own could move give up their turn until they get it.
-        while let Some(id) = self.turns.front() {
-            match self.streams.get_mut(id) {
-                Some(stream) if stream.sending.has_piece(u64::MAX) => {
-                    if stream.sending.has_piece(credit) {
-                        return true;
-                    }
-                    // Others may have lost something, which takes no credit.
-                    break;
-                }
-                Some(stream) => stream.is_queued = false,
-                None => {}
-            }
-            self.turns.pop_front();
-        }
-        let streams = &self.streams;
-        self.turns.iter().any(|id| streams.get(id).is_some_and(|stream| stream.sending.has_piece(credit)))
-    }
-
-    /// Writes into `out`, up to `room` bytes in all, and notes in `items` what it was.
-    pub(crate) fn fill(&mut self, out: &mut Vec<u8>, room: usize, items: &mut Vec<Item>) {
-        /// More than any frame of an item takes.
-        const ITEM_MAX: usize = 32;
-        while room - out.len() >= ITEM_MAX
-            && let Some(item) = self.items.pop_front()
-        {
-            if self.write_item(item, out) {
-                items.push(item);
-            }
-        }
-        let mut passed = 0;
-        while passed < self.turns.len()
-            && let Some(id) = self.turns.front().copied()
-        {
-            let credit = self.sent_max - self.sent;
-            let Some(stream) = self.streams.get_mut(&id) else {
-                self.turns.pop_front();
-                continue;
-            };
-            // As long as its offset may make it.
-            let header = frame::data_header_len(id, stream.sending.sent());
-            let Some(len) = room.checked_sub(out.len() + header).filter(|len| *len > 0) else { break };
-            let before = stream.sending.sent();
-            let Some(piece) = stream.sending.piece(len as u64, credit) else {
-                self.turns.pop_front();
-                if stream.sending.has_piece(u64::MAX) {
-                    // Without credit of the connection it keeps a place.
-                    self.turns.push_back(id);
-                    passed += 1;
-                } else {
-                    stream.is_queued = false;
-                }
-                continue;
-            };
-            self.sent += stream.sending.sent() - before;
-            let Piece { start, end, is_last } = piece;
-            frame::data_header(id, start, (end - start) as usize, is_last, out);
-            stream.sending.copy(piece, out);
-            items.push(Item::Data { stream: id, start, end, is_last });
-            self.wake_writer(id);
-            let stream = self.streams.get_mut(&id).expect("it was there");
-            if !stream.sending.has_piece(u64::MAX) {
-                stream.is_queued = false;
-                self.turns.pop_front();
-            }
-        }
-        // The next datagram is the next stream's.
-        if self.turns.len() > 1 {
-            self.turns.rotate_left(1);
-        }
-    }
-
-    fn wake_writer(&mut self, id: u64) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
-        if stream.sending.is_wanted && stream.sending.has_room() {
-            stream.sending.is_wanted = false;
-            self.events.push_back(StreamEvent::Writable(StreamId(id)));
-        }
-    }
-
-    /// Writes an item; false if it does not matter any more.
-    fn write_item(&mut self, item: Item, out: &mut Vec<u8>) -> bool {
-        match item {
-            Item::Ping => Frame::Ping.write(out),
-            Item::Reset(id) => {
-                let Some((code, end)) = self.streams.get(&id).and_then(|stream| stream.sending.reset_code()) else {
-                    return false;
-                };
-                Frame::Reset { stream: id, code, end }.write(out);
-            }
-            Item::Stop(id) => {
-                let Some(code) = self.streams.get(&id).and_then(|stream| stream.receiving.stopped()) else {
-                    return false;
-                };
-                Frame::Stop { stream: id, code }.write(out);
-            }
-            Item::DataMax => {
-                let before = if self.is_tight() { self.now } else { self.tuned };
-                (self.window, self.tuned) = self.tuned(self.window, before, self.limits.window_max);
-                self.told = self.told.max(self.consumed + self.window);
-                Frame::DataMax(self.told).write(out);
-            }
-            Item::StreamMax(id) => {
-                let Some(stream) = self.streams.get(&id) else { return false };
-                if stream.receiving.is_done() || stream.receiving.stopped().is_some() {
-                    return false;
-                }
-                let is_tight = stream.receiving.is_tight() && self.may_tune(stream.tuned);
-                let before = if is_tight { self.now } else { stream.tuned };
-                let most = self.window.min(self.limits.window_max / STREAM_PART);
-                let (window, tuned) = self.tuned(stream.receiving.window, before, most);
-                let stream = self.streams.get_mut(&id).expect("it was there");
-                (stream.receiving.window, stream.tuned) = (window, tuned);
-                let most = stream.receiving.tell();
-                Frame::StreamMax { stream: id, most }.write(out);
-            }
-            Item::StreamsMax => Frame::StreamsMax(self.theirs_max).write(out),
-            Item::Data { .. } => unreachable!("data wait in their streams"),
-        }
-        true
-    }
-
-    /// The window for who has used half of one in less than two round trips: twice as much, if there is memory for it.
-    fn tuned(&mut self, window: u64, before: Time, most: u64) -> (u64, Time) {
-        let is_fast = before > Time::ZERO && self.now.since(before) < self.rtt * 2;
-        let more = window.min(most.saturating_sub(window));
-        if is_fast && more > 0 {
-            if self.budget.take(more) {
-                self.taken += more;
-                return (window + more, self.now);
-            }
-            self.broke_until = self.now + BROKE;
-        }
-        (window, self.now)
-    }
-
-    /// Notes that an item's datagram has come.
-    pub(crate) fn on_delivered(&mut self, item: Item) {
-        match item {
-            Item::Data { stream: id, start, end, is_last } => {
-                let Some(stream) = self.streams.get_mut(&id) else { return };
-                stream.sending.on_delivered(Piece { start, end, is_last });
-                if stream.sending.is_done() {
-                    self.events.push_back(StreamEvent::Writable(StreamId(id)));
-                    self.sweep(id);
-                }
-            }
-            Item::Reset(id) => {
-                let Some(stream) = self.streams.get_mut(&id) else { return };
-                stream.sending.on_reset_heard();
-                self.sweep(id);
-            }
-            _ => {}
-        }
-    }
-
-    /// Notes that an item's datagram was lost.
-    pub(crate) fn on_lost(&mut self, item: Item) {
-        match item {
-            Item::Data { stream: id, start, end, is_last } => {
-                let Some(stream) = self.streams.get_mut(&id) else { return };
-                stream.sending.on_lost(Piece { start, end, is_last });
-                self.queue(id);
-            }
-            Item::Ping => {}
-            item => self.put(item),
         }
     }
 
@@ -635,20 +374,13 @@ impl Streams {
         if !stream.is_released || !stream.sending.is_done() || !stream.receiving.is_done() {
             return;
         }
-        let extra = stream.receiving.window.saturating_sub(self.limits.window).min(self.taken);
-        self.taken -= extra;
-        self.budget.give(extra);
+        let extra = stream.receiving.window.saturating_sub(self.limits.window);
+        self.flow.give_back(extra);
         self.streams.remove(&id);
         if id % 4 == u64::from(self.is_client) {
             self.theirs_max += 1;
             self.put(Item::StreamsMax);
         }
-    }
-}
-
-impl Drop for Streams {
-    fn drop(&mut self) {
-        self.budget.give(self.taken);
     }
 }
 
