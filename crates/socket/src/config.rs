@@ -24,8 +24,11 @@ pub struct Config {
     pub window: u32,
     /// The most that all streams of a connection grow to, and one stream to a sixteenth of it.
     pub window_max: u32,
-    /// Bytes by which the windows of all connections together may grow. What waits at all is bounded by this and, for each
-    /// connection, by the windows at first.
+    /// Bytes of unreliable frames of a connection that this end holds in each direction: to be sent, and to be joined and read. A
+    /// frame is half as long at most. 0: the peer may send none.
+    pub frames: u32,
+    /// Bytes by which the windows of all connections together may grow, and that frames which come take. What waits at all is
+    /// bounded by this and, for each connection, by the windows at first and by `frames` to be sent.
     pub memory: u64,
 }
 
@@ -40,6 +43,7 @@ impl Default for Config {
             streams_max: 1_024,
             window: 131_072,
             window_max: 64 << 20,
+            frames: 4 << 20,
             memory: 512 << 20,
         }
     }

@@ -4,6 +4,7 @@
 //! connections only touch the machine's state, and wake that task if something is to leave.
 
 mod driver;
+mod frames;
 mod stream;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -25,6 +26,7 @@ use crate::connection::{Ended, Snapshot};
 use crate::frame::code;
 use crate::machine::{Allow, Event, Handle, Machine, Strays};
 use crate::streams::{StreamEvent, StreamId};
+use crate::unreliable::{Fate, FrameEvent, Ticket};
 
 pub use stream::Stream;
 
@@ -85,6 +87,8 @@ struct LineState {
     /// Something is new: it stands or has ended, the peer has opened a stream, or another may be opened.
     news: Arc<Notify>,
     wakers: BTreeMap<StreamId, Wakers>,
+    /// What became of frames, and nobody has asked yet.
+    fates: VecDeque<(Ticket, Fate)>,
 }
 
 #[derive(Default)]
@@ -245,6 +249,11 @@ impl Connection {
 
     /// Waits until `look` finds something, or until the connection ends.
     async fn until<T>(&self, look: impl Fn(&mut Machine, Handle) -> Option<T>) -> Result<T, Ended> {
+        self.until_state(|state, handle| look(&mut state.machine, handle)).await
+    }
+
+    /// The same, in all of the endpoint's state.
+    async fn until_state<T>(&self, look: impl Fn(&mut State, Handle) -> Option<T>) -> Result<T, Ended> {
         let handle = self.line.handle;
         let news = match self.shared().lock().lines.get(&handle) {
             Some(line) => line.news.clone(),
@@ -257,7 +266,7 @@ impl Connection {
             heard.as_mut().enable();
             {
                 let mut state = self.shared().lock();
-                if let Some(found) = look(&mut state.machine, handle) {
+                if let Some(found) = look(&mut state, handle) {
                     return Ok(found);
                 }
                 if let Some(why) = state.lines.get(&handle).and_then(|line| line.ended.clone()) {
@@ -362,6 +371,16 @@ impl State {
                         StreamEvent::Readable(id) => wake(line.wakers.get_mut(&id).and_then(|both| both.reader.take())),
                         StreamEvent::Writable(id) => wake(line.wakers.get_mut(&id).and_then(|both| both.writer.take())),
                     }
+                }
+                Event::Frame(handle, event) => {
+                    let Some(line) = self.lines.get_mut(&handle) else { continue };
+                    if let FrameEvent::Became(ticket, fate) = event {
+                        if line.fates.len() == frames::FATES_MAX {
+                            line.fates.pop_front();
+                        }
+                        line.fates.push_back((ticket, fate));
+                    }
+                    line.news.notify_waiters();
                 }
                 Event::Ended(handle, why) => {
                     self.incoming.retain(|one| *one != handle);

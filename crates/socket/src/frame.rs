@@ -81,6 +81,17 @@ pub enum Frame<'a> {
     Challenge([u8; 8]),
     /// The answer.
     Response([u8; 8]),
+    /// A part of an unreliable frame.
+    Part {
+        /// The unreliable frame.
+        number: u64,
+        /// Its length.
+        total: u64,
+        /// The place of the first byte in it.
+        offset: u64,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
 }
 
 /// Reasons for which a connection itself is closed.
@@ -174,6 +185,11 @@ impl<'a> Frames<'a> {
             }
             12 => Frame::Challenge(self.chunk()?),
             13 => Frame::Response(self.chunk()?),
+            14 => {
+                let (number, total, offset) = (self.varint()?, self.varint()?, self.varint()?);
+                let len = u16::from_be_bytes(self.chunk()?);
+                Frame::Part { number, total, offset, bytes: self.take(len.into())? }
+            }
             _ => return None,
         })
     }
@@ -238,6 +254,10 @@ impl Frame<'_> {
                 out.push(13);
                 out.extend_from_slice(bytes);
             }
+            Frame::Part { number, total, offset, bytes } => {
+                part_header(*number, *total, *offset, bytes.len(), out);
+                out.extend_from_slice(bytes);
+            }
         }
     }
 }
@@ -251,6 +271,17 @@ pub(crate) fn data_header(stream: u64, offset: u64, len: usize, is_last: bool, o
 /// Bytes that go before a stream's bytes.
 pub(crate) fn data_header_len(stream: u64, offset: u64) -> usize {
     1 + varint_len(stream) + varint_len(offset) + 2
+}
+
+/// Writes what goes before a part's bytes.
+pub(crate) fn part_header(number: u64, total: u64, offset: u64, len: usize, out: &mut Vec<u8>) {
+    numbers(14, &[number, total, offset], out);
+    out.extend_from_slice(&u16::try_from(len).expect("less than a datagram").to_be_bytes());
+}
+
+/// Bytes that go before a part's bytes.
+pub(crate) fn part_header_len(number: u64, total: u64, offset: u64) -> usize {
+    1 + varint_len(number) + varint_len(total) + varint_len(offset) + 2
 }
 
 fn numbers(kind: u8, numbers: &[u64], out: &mut Vec<u8>) {
@@ -314,6 +345,9 @@ mod tests {
             varint().prop_map(|code| Frame::Close { code, reason: "enough" }),
             any::<[u8; 8]>().prop_map(Frame::Challenge),
             any::<[u8; 8]>().prop_map(Frame::Response),
+            (varint(), varint(), varint(), 0..100_usize).prop_map(|(number, total, offset, len)| {
+                Frame::Part { number, total, offset, bytes: &BYTES[..len] }
+            }),
         ]
     }
 

@@ -27,7 +27,8 @@
 //! | `endpoint` | [`Endpoint`], [`Connection`], [`Stream`]: for applications, on Tokio |
 //! | `machine` | [`Machine`]: all of an endpoint without clock and sockets; hand-shakes, ids, timers |
 //! | `connection` | one connection: frames in, datagrams out; the path, the end |
-//! | `streams` | streams: turns, flow control; their two halves `sending` and `receiving` |
+//! | `streams` | streams; `flow` control, turns (`leaving`), their two halves `sending` and `receiving` |
+//! | `unreliable` | frames that are worth something whole and in time, or nothing; the two ends `sending` and `receiving` |
 //! | `wire` `frame` | datagrams and frames as bytes |
 //! | `token` `ranges` | addresses that have heard us; sets of places in a stream |
 #![cfg(target_os = "linux")]
@@ -40,6 +41,7 @@ mod machine;
 mod ranges;
 mod streams;
 mod token;
+mod unreliable;
 pub mod wire;
 
 pub use config::Config;
@@ -48,3 +50,4 @@ pub use endpoint::{Connection, Endpoint, Stream};
 pub use headend_datagram::{Identity, KeyError, PublicKey};
 pub use machine::{Allow, Event, Handle, Machine, Strays};
 pub use streams::{StreamError, StreamEvent, StreamId};
+pub use unreliable::{Fate, FrameEvent, Occupancy, Refused, Ticket};

@@ -4,6 +4,8 @@
 //! it returned last, after each batch of datagrams, and after what the application did; sends what is then in the outbox;
 //! and takes the [events](Machine::event).
 
+mod frames;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
@@ -15,6 +17,7 @@ use crate::config::Config;
 use crate::connection::{Agreed, Connection, Ended, Snapshot};
 use crate::streams::{Budget, SHARE, StreamError, StreamEvent, StreamId};
 use crate::token;
+use crate::unreliable::{self, FrameEvent};
 use crate::wire::{self, Datagram, PROTOCOL, TOKEN, Terms};
 
 /// The time for which a client tries to connect.
@@ -41,6 +44,8 @@ pub enum Event {
     Incoming(Handle),
     /// Something is new about a stream.
     Stream(Handle, StreamEvent),
+    /// Something is new about unreliable frames.
+    Frame(Handle, FrameEvent),
     /// A connection has ended, or was not granted. Its handle means nothing any more.
     Ended(Handle, Ended),
 }
@@ -520,6 +525,9 @@ impl Machine {
         while let Some(event) = entry.connection.streams.event() {
             self.events.push_back(Event::Stream(Handle(id), event));
         }
+        while let Some(event) = entry.connection.streams.frames.event() {
+            self.events.push_back(Event::Frame(Handle(id), event));
+        }
         if !entry.is_told
             && let Some(why) = entry.connection.ended()
         {
@@ -566,7 +574,8 @@ impl Machine {
         let idle_ms = u32::try_from(self.config.idle.as_nanos() / 1_000_000).unwrap_or(u32::MAX);
         let window = self.config.window;
         let data = window.saturating_mul(SHARE as u32);
-        Terms { data, stream_data: window, streams: self.config.streams_max, idle_ms, gone }
+        let frame = unreliable::longest(self.config.frames.into()) as u32;
+        Terms { data, stream_data: window, streams: self.config.streams_max, idle_ms, frame, gone }
     }
 
     fn draw(&self) -> u64 {

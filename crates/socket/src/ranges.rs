@@ -15,6 +15,15 @@ impl Ranges {
         self.0.front().copied()
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter().copied()
+    }
+
+    pub(crate) fn contains(&self, place: u64) -> bool {
+        let from = self.0.partition_point(|range| range.1 <= place);
+        self.0.get(from).is_some_and(|range| range.0 <= place)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -118,6 +127,7 @@ mod tests {
                 prop_assert!(ranges.0.iter().zip(ranges.0.iter().skip(1)).all(|(a, b)| a.1 < b.0), "{:?}", ranges);
                 let mut gaps = BTreeSet::new();
                 ranges.gaps(5, 50, |start, end| gaps.extend(start..end));
+                prop_assert!((0..80).all(|place| ranges.contains(place) == set.contains(&place)));
                 prop_assert_eq!(gaps, (5..50).filter(|place| !set.contains(place)).collect());
             }
         }

@@ -2,9 +2,9 @@
 //!
 //! | datagram | bytes |
 //! |---|---|
-//! | hello | kind 1, version, 0, 0; client's id (8); token (24); Noise message 1 with [`Terms`] (112); proof (16) |
+//! | hello | kind 1, version, 0, 0; client's id (8); token (24); Noise message 1 with [`Terms`] (132); proof (16) |
 //! | retry | kind 2, version, 0, 0; client's id (8); token (24) |
-//! | welcome | kind 3, version, 0, 0; client's id (8); server's id (8); Noise message 2 with [`Terms`] (64) |
+//! | welcome | kind 3, version, 0, 0; client's id (8); server's id (8); Noise message 2 with [`Terms`] (84) |
 //! | sealed | kind 4; receiver's id (8); low half of the message's number (4); frames under AES-256-GCM, with their tag (16) |
 //! | gone | kind 5, version, 0, 0; the id of which nothing is known (8); tag (16) |
 //!
@@ -16,13 +16,13 @@
 use headend_datagram::{NOISE_1, NOISE_2, PROOF, TAG};
 
 /// The version of all this.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// What both ends of a hand-shake must mean (Noise's prologue).
-pub(crate) const PROTOCOL: &[u8] = b"headend socket 1";
+pub(crate) const PROTOCOL: &[u8] = b"headend socket 2";
 /// Bytes of a token.
 pub const TOKEN: usize = 8 + PROOF;
 /// Bytes of the terms.
-pub const TERMS: usize = 4 * 4 + PROOF;
+pub const TERMS: usize = 4 * 5 + PROOF;
 /// Bytes of a hello.
 pub const HELLO: usize = 4 + 8 + TOKEN + NOISE_1 + TERMS + PROOF;
 /// Bytes of a retry.
@@ -147,6 +147,8 @@ pub struct Terms {
     pub streams: u32,
     /// The time without a datagram after which it ends the connection, in milliseconds.
     pub idle_ms: u32,
+    /// Bytes of the longest unreliable frame that it takes; 0 for none.
+    pub frame: u32,
     /// The tag of a `gone`; zeros from a client.
     pub gone: [u8; PROOF],
 }
@@ -154,18 +156,18 @@ pub struct Terms {
 impl Terms {
     pub(crate) fn bytes(&self) -> [u8; TERMS] {
         let mut bytes = [0; TERMS];
-        for (at, n) in [self.data, self.stream_data, self.streams, self.idle_ms].into_iter().enumerate() {
+        for (at, n) in [self.data, self.stream_data, self.streams, self.idle_ms, self.frame].into_iter().enumerate() {
             bytes[4 * at..4 * at + 4].copy_from_slice(&n.to_be_bytes());
         }
-        bytes[16..].copy_from_slice(&self.gone);
+        bytes[20..].copy_from_slice(&self.gone);
         bytes
     }
 
     pub(crate) fn read(bytes: &[u8]) -> Option<Terms> {
         let bytes: &[u8; TERMS] = bytes.try_into().ok()?;
         let n = |at: usize| u32::from_be_bytes(bytes[4 * at..4 * at + 4].try_into().expect("four bytes"));
-        let gone = bytes[16..].try_into().expect("the rest");
-        Some(Terms { data: n(0), stream_data: n(1), streams: n(2), idle_ms: n(3), gone })
+        let gone = bytes[20..].try_into().expect("the rest");
+        Some(Terms { data: n(0), stream_data: n(1), streams: n(2), idle_ms: n(3), frame: n(4), gone })
     }
 }
 
@@ -198,8 +200,8 @@ mod tests {
         }
 
         #[test]
-        fn terms_are_read_as_they_were_written(n in any::<[u32; 4]>(), gone in any::<[u8; PROOF]>()) {
-            let terms = Terms { data: n[0], stream_data: n[1], streams: n[2], idle_ms: n[3], gone };
+        fn terms_are_read_as_they_were_written(n in any::<[u32; 5]>(), gone in any::<[u8; PROOF]>()) {
+            let terms = Terms { data: n[0], stream_data: n[1], streams: n[2], idle_ms: n[3], frame: n[4], gone };
             prop_assert_eq!(Terms::read(&terms.bytes()), Some(terms));
         }
     }

@@ -1,9 +1,9 @@
 //! Endpoints on the loopback: connections and streams as applications have them.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use headend_socket::{Config, Connection, Ended, Endpoint, Identity, PublicKey};
+use headend_socket::{Config, Connection, Ended, Endpoint, Fate, Identity, Occupancy, PublicKey, Refused};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -91,4 +91,34 @@ async fn a_dropped_stream_is_reset_and_never_looks_whole() {
     drop(stream);
     let error = timeout(PATIENCE, other.read(&mut part)).await.expect("in time").unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test]
+async fn frames_come_whole_and_their_sender_hears_of_it() {
+    let (_server, accepted, connection) = pair().await;
+    // Long enough for a busy machine: what is lost leaves again until then.
+    let deadline = Instant::now() + PATIENCE;
+    let tickets: Vec<_> =
+        [0, 1, 5_000, 300_000].map(|len| connection.send_frame(&pattern(len), deadline).unwrap()).into();
+    let mut lengths = Vec::new();
+    while lengths.len() < tickets.len() {
+        let frame = timeout(PATIENCE, accepted.read_frame()).await.expect("in time").unwrap();
+        assert!(frame == pattern(frame.len()), "{} bytes come as they were", frame.len());
+        lengths.push(frame.len());
+    }
+    lengths.sort_unstable();
+    assert_eq!(lengths, [0, 1, 5_000, 300_000]);
+    let mut acknowledged = Vec::new();
+    while acknowledged.len() < tickets.len() {
+        let (ticket, fate) = timeout(PATIENCE, connection.fate()).await.expect("in time").unwrap();
+        if fate != Fate::Sent {
+            assert_eq!(fate, Fate::Acknowledged);
+            acknowledged.push(ticket);
+        }
+    }
+    assert!(tickets.iter().all(|ticket| acknowledged.contains(ticket)));
+    assert_eq!(connection.occupancy(), Occupancy::default());
+    assert!(connection.rate().is_some_and(|rate| rate.get() > 0));
+    let refused = connection.send_frame(&vec![0; 5_000_000], deadline).unwrap_err();
+    assert!(matches!(refused, Refused::TooLong { .. }), "{refused}");
 }

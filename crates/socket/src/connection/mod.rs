@@ -7,11 +7,12 @@ use std::fmt;
 use headend_datagram::{Cipher, Outbox, PublicKey, Way};
 use headend_engine::circuit::in_band::{Fate, Receiver};
 use headend_engine::time::{Duration, Time, earlier};
-use headend_engine::units::Bytes;
+use headend_engine::units::{Bytes, Rate};
 
 use crate::config::Config;
 use crate::frame::{self, Frame, Frames};
 use crate::streams::{Budget, Limits, StreamError, StreamId, Streams, Violation};
+use crate::unreliable::Path;
 use crate::wire::{self, Terms};
 use outgoing::Outgoing;
 
@@ -161,6 +162,7 @@ impl Connection {
             window: config.window.into(),
             window_max: config.window_max.into(),
             streams: config.streams_max.into(),
+            frames: config.frames.into(),
         };
         let idle = match terms.idle_ms {
             0 => config.idle,
@@ -256,7 +258,7 @@ impl Connection {
             return true;
         }
         let is_newest = opened.is_newest;
-        self.streams.set_time(now, self.rtt());
+        self.set_time(now);
         if let Err(Violation(code, what)) = self.take_frames(now, opened.plain) {
             self.end(now, Ended::Violation(what), code, what);
             return true;
@@ -342,6 +344,26 @@ impl Connection {
         self.outgoing.sender.rtt().or(self.handshake_rtt).unwrap_or(RTT_INITIAL)
     }
 
+    fn set_time(&mut self, now: Time) {
+        let rtt = self.rtt();
+        self.streams.set_time(now, rtt);
+        // Half of the shortest round trip is the way there; what is longer now waits before the bottleneck, on the way there.
+        let trip = self.outgoing.sender.rtt_least().unwrap_or(Duration::ZERO) / 2;
+        let path = Path { trip, trip_now: rtt.saturating_sub(trip), rate: self.rate() };
+        self.streams.frames.sending.set_time(now, path);
+    }
+
+    /// The rate at which frames can leave, if nothing changes: that of the connection, in equal parts with the streams that have
+    /// something to send. `None` before a round trip has been measured.
+    pub(crate) fn rate(&self) -> Option<Rate> {
+        let (window, rtt) = (self.outgoing.sender.window().get(), self.outgoing.sender.rtt()?);
+        let datagram = self.outgoing.datagram();
+        let all = u128::from(window) * 8 * 1_000_000_000 / u128::from(rtt.as_nanos().max(1));
+        let on_wire = u128::from(self.outgoing.on_wire(datagram).get());
+        let mine = all * (datagram - wire::SEAL) as u128 / on_wire / (1 + self.streams.turns_len()) as u128;
+        Some(Rate::bit(u64::try_from(mine).unwrap_or(u64::MAX)))
+    }
+
     fn draw(&mut self) -> u64 {
         outgoing::draw(&mut self.random)
     }
@@ -398,7 +420,8 @@ impl Connection {
             }
         }
         let may = self.release(now, outbox);
-        earlier(earlier(wake, may), self.receiver.deadline())
+        let told = earlier(self.receiver.deadline(), self.streams.frames.sending.deadline());
+        earlier(earlier(wake, may), told)
     }
 
     fn answer_paths(&mut self, now: Time, outbox: &mut Outbox) {
@@ -436,7 +459,7 @@ impl Connection {
 
     /// Lets leave what may, and returns when more may.
     fn release(&mut self, now: Time, outbox: &mut Outbox) -> Option<Time> {
-        self.streams.set_time(now, self.rtt());
+        self.set_time(now);
         for _ in 0..DATAGRAMS_A_ROUND {
             let room = self.outgoing.datagram() - wire::SEAL;
             let on_wire = self.outgoing.on_wire(self.outgoing.datagram());

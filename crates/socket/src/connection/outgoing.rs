@@ -187,7 +187,7 @@ impl Outgoing {
     /// Puts what was in the oldest datagram under way among what is to leave again.
     pub(super) fn repeat_oldest(&mut self, streams: &mut Streams) {
         if let Some(record) = self.records.iter().flatten().next() {
-            record.items.iter().for_each(|item| streams.on_lost(*item));
+            record.items.iter().for_each(|item| streams.repeat(*item));
         }
     }
 

@@ -7,6 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod frames;
+
 /// What a network does to datagrams, in thousandths, and how long they take.
 #[derive(Clone, Copy, Debug)]
 struct Weather {

@@ -24,9 +24,14 @@ impl Streams {
         !self.items.is_empty()
     }
 
+    /// Streams that have something to send.
+    pub(crate) fn turns_len(&self) -> usize {
+        self.turns.len()
+    }
+
     /// Returns true if there is something that may leave.
     pub(crate) fn has_something(&mut self) -> bool {
-        if !self.items.is_empty() {
+        if !self.items.is_empty() || self.frames.sending.has_something() {
             return true;
         }
         let credit = self.flow.credit();
@@ -60,6 +65,23 @@ impl Streams {
                 items.push(item);
             }
         }
+        // Frames have a turn as one stream has.
+        let is_turn_of_frames = self.frames.sending.has_something() && self.since_frames >= self.turns.len();
+        self.since_frames = if is_turn_of_frames { 0 } else { self.since_frames.saturating_add(1) };
+        let at = out.len();
+        if is_turn_of_frames {
+            self.frames.sending.fill(out, room, false, |part| items.push(Item::Part(part)));
+        }
+        self.fill_data(out, room, items);
+        if !is_turn_of_frames && self.frames.sending.has_something() {
+            let has_data = out.len() > at;
+            self.frames.sending.fill(out, room, has_data, |part| items.push(Item::Part(part)));
+        }
+    }
+
+    /// Writes bytes of the streams whose turn it is.
+    fn fill_data(&mut self, out: &mut Vec<u8>, room: usize, items: &mut Vec<Item>) {
+        let before = out.len();
         let mut passed = 0;
         while passed < self.turns.len()
             && let Some(id) = self.turns.front().copied()
@@ -97,7 +119,7 @@ impl Streams {
             }
         }
         // The next datagram is the next stream's.
-        if self.turns.len() > 1 {
+        if self.turns.len() > 1 && out.len() > before {
             self.turns.rotate_left(1);
         }
     }
@@ -143,7 +165,7 @@ impl Streams {
                 Frame::StreamMax { stream: id, most }.write(out);
             }
             Item::StreamsMax => Frame::StreamsMax(self.theirs_max).write(out),
-            Item::Data { .. } => unreachable!("data wait in their streams"),
+            Item::Data { .. } | Item::Part(_) => unreachable!("data wait in their streams, and parts in their frames"),
         }
         true
     }
@@ -164,6 +186,7 @@ impl Streams {
                 stream.sending.on_reset_heard();
                 self.sweep(id);
             }
+            Item::Part(part) => self.frames.sending.on_delivered(part),
             _ => {}
         }
     }
@@ -177,7 +200,18 @@ impl Streams {
                 self.queue(id);
             }
             Item::Ping => {}
+            Item::Part(part) => self.frames.sending.on_lost(part),
             item => self.put(item),
+        }
+    }
+
+    /// Has an item leave again whose datagram may be lost.
+    pub(crate) fn repeat(&mut self, item: Item) {
+        match item {
+            Item::Part(part) => {
+                self.frames.sending.repeat(part);
+            }
+            item => self.on_lost(item),
         }
     }
 }

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use headend_engine::time::{Duration, Time};
 
 use crate::frame::{self, Frame};
+use crate::unreliable::{Part, Unreliable};
 use flow::Flow;
 pub(crate) use flow::{Budget, SHARE};
 use receiving::{Reading, Receiving, Wrong};
@@ -28,12 +29,21 @@ const ID_MAX: u64 = 1 << 40;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub(crate) u64);
 
+impl StreamId {
+    /// The number, the same at both ends.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
 /// The limits of a connection's streams at one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) window: u64,
     pub(crate) window_max: u64,
     pub(crate) streams: u64,
+    /// Bytes of unreliable frames that are held in each direction.
+    pub(crate) frames: u64,
 }
 
 /// Why an application cannot do what it wants with a stream.
@@ -64,6 +74,7 @@ pub(crate) enum Item {
     DataMax,
     StreamMax(u64),
     StreamsMax,
+    Part(Part),
 }
 
 /// What an application is told of streams.
@@ -112,6 +123,9 @@ pub(crate) struct Streams {
     peer_window: u64,
     is_open_wanted: bool,
     events: VecDeque<StreamEvent>,
+    /// Frames, which leave in turns with streams, and datagrams of streams since the last one of frames.
+    pub(crate) frames: Unreliable,
+    since_frames: usize,
 }
 
 impl Streams {
@@ -128,10 +142,12 @@ impl Streams {
             opened: VecDeque::new(),
             turns: VecDeque::new(),
             items: VecDeque::new(),
-            flow: Flow::new(limits.window, limits.window_max, theirs.data.into(), budget),
+            flow: Flow::new(limits.window, limits.window_max, theirs.data.into(), budget.clone()),
             peer_window: theirs.stream_data.into(),
             is_open_wanted: false,
             events: VecDeque::new(),
+            frames: Unreliable::new(limits.frames, theirs.frame.into(), budget),
+            since_frames: 0,
         }
     }
 
@@ -331,6 +347,10 @@ impl Streams {
                 if std::mem::take(&mut self.is_open_wanted) {
                     self.events.push_back(StreamEvent::MayOpen);
                 }
+            }
+            Frame::Part { number, total, offset: start, bytes } => {
+                let end = start.saturating_add(bytes.len() as u64 + u64::from(total == 0));
+                self.frames.take(self.flow.now, Part { number, total, start, end }, bytes)?;
             }
             _ => {}
         }
