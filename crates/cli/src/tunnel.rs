@@ -1,6 +1,7 @@
 //! `headend tunnel`
 
 mod connect;
+mod datagrams;
 mod relay;
 mod serve;
 mod speech;
@@ -9,9 +10,11 @@ mod tests;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use headend_engine::cc::Algorithm;
+use headend_engine::units::quantity;
 use headend_host::proxy::access::{Destinations, Networks, Rule};
 use headend_host::proxy::inbound::Destination;
 use headend_socket::{Config, Identity, PublicKey};
@@ -20,13 +23,17 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::failure::Failure;
 use crate::printing;
 
-/// Carry any program's TCP to a server of yours, fast over a line that loses packets and fair to others in a queue
+/// The longest time for which a datagram of UDP may be worth something.
+const LIFE_MAX: Duration = Duration::from_secs(60);
+
+/// Carry any program's TCP and UDP to a server of yours, fast over a line that loses packets and fair to others in a queue
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     headend tunnel keygen /etc/headend/tunnel.key                                     # at both ends; prints the public key\n  \
     headend tunnel serve --listen 0.0.0.0:4433 --key /etc/headend/tunnel.key --authorized /etc/headend/authorized_keys\n  \
     headend tunnel connect tunnel.example.org:4433 --key ~/tunnel.key --server PUBLIC-KEY --socks 127.0.0.1:1080\n  \
     headend tunnel connect 192.0.2.1:4433 --key ~/tunnel.key --server PUBLIC-KEY --forward 8080:10.0.0.5:80\n  \
+    headend tunnel connect 192.0.2.1:4433 --key ~/tunnel.key --server PUBLIC-KEY --udp 5353:10.0.0.5:53\n  \
     curl --proxy socks5h://127.0.0.1:1080 https://example.org/\n\n\
     authorized_keys has a client's public key on each line, and what you like behind it; SIGHUP has it read again. \
     Exit codes: 0 after SIGTERM or Ctrl-C; 2 for a wrong request; 1 for a failure.")]
@@ -61,6 +68,10 @@ struct Common {
     /// End a connection on which nothing was heard for this long
     #[arg(long, value_name = "TIME", default_value = "180s", value_parser = crate::trunk::span)]
     idle: headend_engine::time::Duration,
+
+    /// Send no datagram of UDP that cannot come within this time
+    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = life)]
+    udp_deadline: Duration,
 }
 
 #[derive(Args, Debug)]
@@ -117,6 +128,10 @@ struct ConnectArguments {
     /// Carry connections to this port, or address and port, to a host and port as the server sees them: 8080:10.0.0.5:80
     #[arg(long, value_name = "[ADDRESS:]PORT:HOST:PORT", value_parser = forward)]
     forward: Vec<Forward>,
+
+    /// Carry datagrams of UDP to this port to a host and port as the server sees them: 5353:10.0.0.5:53
+    #[arg(long, value_name = "[ADDRESS:]PORT:HOST:PORT", value_parser = forward)]
+    udp: Vec<Forward>,
 
     /// Networks of programs that may use the ways in, beyond this machine
     #[arg(long, value_name = "NETWORK", value_parser = network)]
@@ -203,6 +218,12 @@ impl Signals {
 fn controller(text: &str) -> Result<Algorithm, String> {
     let names = || Algorithm::ALL.iter().map(|known| known.name).collect::<Vec<_>>().join(", ");
     crate::trunk::controller(text).ok_or_else(|| format!("expected one of {}", names()))
+}
+
+fn life(text: &str) -> Result<Duration, String> {
+    let span = quantity::span(text).map(|span| Duration::from_nanos(span.as_nanos()));
+    let span = span.filter(|span| !span.is_zero() && *span <= LIFE_MAX);
+    span.ok_or_else(|| format!("expected {} longer than none, and a minute at most", quantity::SPAN))
 }
 
 fn public_key(text: &str) -> Result<PublicKey, &'static str> {

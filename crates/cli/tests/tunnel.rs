@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,6 +22,8 @@ struct End {
     process: Child,
     /// The addresses that it has named, in order.
     addresses: Vec<SocketAddr>,
+    /// What it says after that.
+    lines: mpsc::Receiver<String>,
 }
 
 impl End {
@@ -34,8 +37,9 @@ impl End {
         let found: Vec<SocketAddr> = lines.by_ref().filter_map(words).take(addresses).collect();
         assert_eq!(found.len(), addresses, "the end of the tunnel says where it is");
         // What else it says must have somewhere to go.
-        thread::spawn(move || lines.for_each(drop));
-        End { process, addresses: found }
+        let (say, said) = mpsc::channel();
+        thread::spawn(move || lines.for_each(|line| drop(say.send(line))));
+        End { process, addresses: found, lines: said }
     }
 }
 
@@ -147,6 +151,67 @@ fn a_tunnel_carries_bytes_and_half_closes_in_every_way_in() {
     assert!(answer.starts_with(b"HTTP/1.1 200 ") && answer.ends_with(b"\r\n\r\n"));
     comes_back(http, 10_000);
     comes_back(TcpStream::connect(ways[2]).unwrap(), 100_000);
+}
+
+/// A socket that sends every datagram back.
+fn udp_echo() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut buffer = vec![0; 65_536];
+        while let Ok((len, from)) = socket.recv_from(&mut buffer) {
+            let _ = socket.send_to(&buffer[..len], from);
+        }
+    });
+    address
+}
+
+/// Sends a datagram until it comes back: a datagram may be lost.
+fn datagram_comes_back(program: &UdpSocket, bytes: &[u8]) {
+    program.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let mut buffer = vec![0; 65_536];
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        program.send(bytes).unwrap();
+        while let Ok(len) = program.recv(&mut buffer) {
+            if buffer[..len] == *bytes {
+                return;
+            }
+        }
+    }
+    panic!("{} bytes have not come back", bytes.len());
+}
+
+#[test]
+fn a_tunnel_carries_datagrams_of_every_size_to_and_fro() {
+    let (mut tunnel, server) = (Tunnel::new(), udp_echo());
+    let at = tunnel.serve("127.0.0.1:0", &["--allow", "127.0.0.1", "--udp-deadline", "30s"]);
+    let udp = format!("127.0.0.1:0:{server}");
+    let ways = tunnel.connect(at, &["--udp", &udp, "--udp-deadline", "30s"]);
+    let programs = [(); 2].map(|()| {
+        let program = UdpSocket::bind("127.0.0.1:0").unwrap();
+        program.connect(ways[0]).unwrap();
+        program
+    });
+    for len in [0, 1, 1_200, 1_472, 9_000, 65_000] {
+        for (which, program) in programs.iter().enumerate() {
+            let bytes: Vec<u8> = (0..len).map(|place| (place * 7 + (place >> 8) + which) as u8).collect();
+            datagram_comes_back(program, &bytes);
+        }
+    }
+}
+
+#[test]
+fn datagrams_go_where_the_rules_let_them_and_nowhere_else() {
+    let (mut tunnel, server) = (Tunnel::new(), udp_echo());
+    let at = tunnel.serve("127.0.0.1:0", &[]);
+    let ways = tunnel.connect(at, &["--udp", &format!("127.0.0.1:0:{server}")]);
+    let program = UdpSocket::bind("127.0.0.1:0").unwrap();
+    program.send_to(b"is anybody there?", ways[0]).unwrap();
+    let lines = &tunnel.client.as_ref().unwrap().lines;
+    let refused = std::iter::from_fn(|| lines.recv_timeout(PATIENCE).ok()).find(|line| line.contains("(UDP): "));
+    let refused = refused.expect("the client says why");
+    assert!(refused.contains("is not allowed") && refused.contains(&server.to_string()), "{refused}");
 }
 
 #[test]

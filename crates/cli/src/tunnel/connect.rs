@@ -14,9 +14,11 @@ use headend_host::proxy::{Failure as Unreached, FailureKind};
 use headend_socket::{Connection, Endpoint, PublicKey, Stream};
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Mutex;
 
+use super::datagrams::{self, Flows};
+use super::speech::Kind;
 use super::{ConnectArguments, Signals, relay, speech};
 use crate::failure::Failure;
 
@@ -42,16 +44,18 @@ enum Way {
 }
 
 /// The connection to the server, made anew when it has ended.
-struct Lane {
+pub(super) struct Lane {
     endpoint: Endpoint,
     name: String,
     key: PublicKey,
+    /// The time for which a datagram of UDP is worth something.
+    life: Duration,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    connection: Option<Connection>,
+    connection: Option<(Connection, Arc<Flows>)>,
     failed: Option<(Instant, String)>,
 }
 
@@ -64,7 +68,7 @@ pub(super) async fn run(arguments: &ConnectArguments) -> Result<(), Failure> {
     let endpoint = Endpoint::client(unspecified, identity, config);
     let endpoint = endpoint.map_err(|error| Failure::Failed(format!("open a UDP socket: {error}")))?;
     let (name, key) = (arguments.server.clone(), arguments.server_key);
-    let lane = Arc::new(Lane { endpoint, name, key, state: Mutex::default() });
+    let lane = Arc::new(Lane { endpoint, name, key, life: arguments.common.udp_deadline, state: Mutex::default() });
     let mut signals = Signals::new()?;
     let clients = Arc::new(Networks::new(arguments.clients.clone()));
     for (address, way) in ways {
@@ -79,6 +83,12 @@ pub(super) async fn run(arguments: &ConnectArguments) -> Result<(), Failure> {
             Way::Forward(to) => eprintln!("{at} leads to {to}"),
         }
         tokio::spawn(listen(listener, way, lane.clone(), clients.clone()));
+    }
+    for one in &arguments.udp {
+        let socket = UdpSocket::bind(one.listen).await;
+        let socket = socket.map_err(|error| Failure::Failed(format!("listen on {} (UDP): {error}", one.listen)))?;
+        eprintln!("{} (UDP) leads to {}", socket.local_addr().unwrap_or(one.listen), one.to);
+        tokio::spawn(datagrams::listen(socket, one.to.clone(), lane.clone(), clients.clone()));
     }
     tokio::select! {
         () = greet(&lane) => {}
@@ -111,12 +121,13 @@ fn ways(arguments: &ConnectArguments) -> Result<Vec<(SocketAddr, Way)>, Failure>
     ways.extend(arguments.socks.iter().map(|address| (*address, Way::Socks)));
     ways.extend(arguments.http.iter().map(|address| (*address, Way::Http)));
     ways.extend(arguments.forward.iter().map(|one| (one.listen, Way::Forward(one.to.clone()))));
-    if ways.is_empty() {
+    if ways.is_empty() && arguments.udp.is_empty() {
         return Err(Failure::Wrong(
-            "no way in: give --socks 127.0.0.1:1080, --http 127.0.0.1:3128 or --forward 8080:HOST:PORT".to_owned(),
+            "no way in: give --socks 127.0.0.1:1080, --http 127.0.0.1:3128, --forward 8080:HOST:PORT or --udp 5353:HOST:53".to_owned(),
         ));
     }
-    if let Some((open, _)) = ways.iter().find(|(address, _)| !address.ip().to_canonical().is_loopback())
+    let mut all = ways.iter().map(|(address, _)| *address).chain(arguments.udp.iter().map(|one| one.listen));
+    if let Some(open) = all.find(|address| !address.ip().to_canonical().is_loopback())
         && arguments.clients.is_empty()
     {
         return Err(Failure::Wrong(format!(
@@ -135,9 +146,14 @@ fn resolve(server: &str) -> Result<SocketAddr, String> {
 impl Lane {
     /// The connection, which is made if there is none.
     async fn connection(&self) -> Result<Connection, String> {
+        self.carrier().await.map(|(connection, _)| connection)
+    }
+
+    /// The same, and its flows of UDP.
+    pub(super) async fn carrier(&self) -> Result<(Connection, Arc<Flows>), String> {
         let mut state = self.state.lock().await;
-        if let Some(connection) = state.connection.as_ref().filter(|connection| connection.is_open()) {
-            return Ok(connection.clone());
+        if let Some(carrier) = state.connection.as_ref().filter(|(connection, _)| connection.is_open()) {
+            return Ok(carrier.clone());
         }
         if let Some((_, why)) = state.failed.as_ref().filter(|(at, _)| at.elapsed() < PAUSE) {
             return Err(why.clone());
@@ -151,10 +167,11 @@ impl Lane {
         };
         match connected {
             Ok(connection) => {
-                (state.connection, state.failed) = (Some(connection.clone()), None);
-                let (name, watched) = (self.name.clone(), connection.clone());
+                let carrier = (connection.clone(), Flows::start(connection.clone(), self.life));
+                (state.connection, state.failed) = (Some(carrier.clone()), None);
+                let (name, watched) = (self.name.clone(), connection);
                 tokio::spawn(async move { eprintln!("{name}: {}", watched.ended().await) });
-                Ok(connection)
+                Ok(carrier)
             }
             Err(why) => {
                 state.failed = Some((Instant::now(), why.clone()));
@@ -169,7 +186,7 @@ impl Lane {
         let connection = self.connection().await.map_err(own)?;
         let mut stream = connection.open().await.map_err(|why| own(format!("{}: {why}", self.name)))?;
         let lost = |error: io::Error| own(format!("{}: {error}", self.name));
-        stream.write_all(&speech::request(to)).await.map_err(lost)?;
+        stream.write_all(&speech::request(Kind::Bytes, to)).await.map_err(lost)?;
         match speech::read_answer(&mut stream).await.map_err(lost)? {
             None => Ok(stream),
             Some(failure) => Err(failure),

@@ -11,6 +11,8 @@ use headend_socket::{Connection, Endpoint, PublicKey, Stream};
 use rustix::thread::CapabilitySet;
 use tokio::io::AsyncWriteExt;
 
+use super::datagrams::{self, Flows};
+use super::speech::Kind;
 use super::{ServeArguments, Signals, authorized, relay, speech};
 use crate::failure::Failure;
 
@@ -40,6 +42,7 @@ pub(super) async fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     become_nobody(arguments.user.as_deref())?;
     let outward = Outward::new(arguments.destinations());
     let outward = Arc::new(outward.map_err(|error| Failure::Failed(format!("look up names: {error}")))?);
+    let life = arguments.common.udp_deadline;
     let mut signals = Signals::new()?;
     eprintln!("public key of this server: {public}");
     eprintln!("listening on {} (UDP) for {} keys", endpoint.address(), lock(&keys).len());
@@ -47,7 +50,7 @@ pub(super) async fn run(arguments: &ServeArguments) -> Result<(), Failure> {
         tokio::select! {
             accepted = endpoint.accept() => match accepted {
                 Some(connection) => {
-                    tokio::spawn(client(connection, outward.clone()));
+                    tokio::spawn(client(connection, outward.clone(), life));
                 }
                 None => {
                     let why = endpoint.failed().unwrap_or_else(|| "the socket is closed".to_owned());
@@ -86,13 +89,14 @@ fn lock(keys: &Keys) -> MutexGuard<'_, BTreeSet<PublicKey>> {
 }
 
 /// Serves a client until its connection ends.
-async fn client(connection: Connection, outward: Arc<Outward>) {
+async fn client(connection: Connection, outward: Arc<Outward>, life: Duration) {
     let Some((key, from, _)) = connection.look() else { return };
     eprintln!("{key} is connected from {from}");
+    let flows = Flows::start(connection.clone(), life);
     let why = loop {
         match connection.accept().await {
             Ok(stream) => {
-                tokio::spawn(serve(stream, from, outward.clone()));
+                tokio::spawn(serve(stream, from, outward.clone(), flows.clone()));
             }
             Err(why) => break why,
         }
@@ -101,8 +105,11 @@ async fn client(connection: Connection, outward: Arc<Outward>) {
 }
 
 /// Connects a stream to where it wants to go.
-async fn serve(mut stream: Stream, from: SocketAddr, outward: Arc<Outward>) {
-    let Ok(Ok(to)) = tokio::time::timeout(REQUEST, speech::read_request(&mut stream)).await else { return };
+async fn serve(mut stream: Stream, from: SocketAddr, outward: Arc<Outward>, flows: Arc<Flows>) {
+    let Ok(Ok((kind, to))) = tokio::time::timeout(REQUEST, speech::read_request(&mut stream)).await else { return };
+    if kind == Kind::Datagrams {
+        return datagrams::serve(stream, to, from.ip().to_canonical(), flows, outward).await;
+    }
     match outward.connect(from.ip().to_canonical(), &to, CONNECT).await {
         Ok(tcp) => {
             let _ = tcp.set_nodelay(true);

@@ -1,6 +1,6 @@
 //! What is said at the beginning of a stream: where it is to go, and whether it got there.
 //!
-//! The client says a length of two bytes and the destination as text. The server answers with a byte: 0, and bytes flow; or the
+//! The client says a length of two bytes and the destination as text, with `udp ` before it for datagrams. The server answers with a byte: 0, and bytes flow; or the
 //! kind of a failure, and a length of two bytes and the reason in words.
 
 use std::io;
@@ -9,8 +9,10 @@ use headend_host::proxy::inbound::Destination;
 use headend_host::proxy::{Failure, FailureKind};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The longest destination: a name of 253 bytes, a colon, and a port.
-const DESTINATION_MAX: usize = 260;
+/// The longest destination: what is before it, a name of 253 bytes, a colon, and a port.
+const DESTINATION_MAX: usize = 264;
+/// What is said before a destination of datagrams.
+const DATAGRAMS: &str = "udp ";
 /// The longest reason.
 const REASON_MAX: usize = 500;
 
@@ -26,24 +28,38 @@ const KINDS: [FailureKind; 8] = [
     FailureKind::TooManyRequests,
 ];
 
+/// What a stream is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The bytes of a TCP connection.
+    Bytes,
+    /// A flow of UDP, whose datagrams are frames beside the stream.
+    Datagrams,
+}
+
 /// What a client says.
-pub(super) fn request(to: &Destination) -> Vec<u8> {
-    let text = to.to_string();
+pub(super) fn request(kind: Kind, to: &Destination) -> Vec<u8> {
+    let before = if kind == Kind::Datagrams { DATAGRAMS } else { "" };
+    let text = format!("{before}{to}");
     let mut bytes = (text.len() as u16).to_be_bytes().to_vec();
     bytes.extend_from_slice(text.as_bytes());
     bytes
 }
 
 /// Reads what a client says.
-pub(super) async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Destination> {
+pub(super) async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<(Kind, Destination)> {
     let len = usize::from(stream.read_u16().await?);
     let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
     if len > DESTINATION_MAX {
-        return Err(wrong("a destination of more than 260 bytes"));
+        return Err(wrong("a destination of more than 264 bytes"));
     }
     let mut text = vec![0; len];
     stream.read_exact(&mut text).await?;
-    Destination::read(&text).map_err(wrong)
+    let (kind, to) = match text.strip_prefix(DATAGRAMS.as_bytes()) {
+        Some(to) => (Kind::Datagrams, to),
+        None => (Kind::Bytes, &text[..]),
+    };
+    Ok((kind, Destination::read(to).map_err(wrong)?))
 }
 
 /// Tells a client that the server is reached, or why not.

@@ -26,7 +26,10 @@ fn a_file_of_keys_has_one_on_each_line() {
 #[tokio::test]
 async fn destinations_and_failures_come_as_they_were_said() {
     let to = Destination::read(b"[2001:db8::1]:443").unwrap();
-    assert_eq!(speech::read_request(&mut &speech::request(&to)[..]).await.unwrap(), to);
+    for kind in [speech::Kind::Bytes, speech::Kind::Datagrams] {
+        let said = speech::request(kind, &to);
+        assert_eq!(speech::read_request(&mut &said[..]).await.unwrap(), (kind, to.clone()));
+    }
     for (kind, why) in [(FailureKind::Refused, "it refuses"), (FailureKind::Own, "\u{e4}\u{e4}")] {
         let mut said = Vec::new();
         speech::answer(&mut said, Some(&Unreached::new(kind, why))).await.unwrap();

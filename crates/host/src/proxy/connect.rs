@@ -75,12 +75,21 @@ impl Dialer<'_> {
     /// Connects within `limit`.
     pub(crate) async fn connect(mut self, to: &Destination, limit: Duration) -> Result<TcpStream, Failure> {
         let deadline = Instant::now() + limit;
+        let late =
+            || Failure::new(FailureKind::TimedOut, format!("{to} did not answer within {} s", limit.as_secs_f64()));
+        let allowed = self.allowed(to, limit).await?;
+        if let Some(made) = self.made.take() {
+            return TcpStream::from_std(made).map_err(|error| Failure::of(to, &error));
+        }
+        tokio::time::timeout_at(deadline, self.race(to, &allowed)).await.map_err(|_| late())?
+    }
+
+    /// The addresses of a server to which a connection may go, found within `limit`, in the order in which they are to be tried.
+    pub(crate) async fn allowed(&self, to: &Destination, limit: Duration) -> Result<Vec<SocketAddr>, Failure> {
         if let Some(Err(why)) = self.names.map(|rules| rules.check_name(&to.host)) {
             return Err(Failure::new(FailureKind::Denied, format!("{to} is not allowed: {why}")));
         }
-        let late =
-            || Failure::new(FailureKind::TimedOut, format!("{to} did not answer within {} s", limit.as_secs_f64()));
-        let addresses = tokio::time::timeout_at(deadline, self.resolve(to)).await.map_err(|_| {
+        let addresses = tokio::time::timeout(limit, self.resolve(to)).await.map_err(|_| {
             Failure::new(FailureKind::TimedOut, format!("{to} was not resolved within {} s", limit.as_secs_f64()))
         })??;
         let mut denied = None;
@@ -100,11 +109,7 @@ impl Dialer<'_> {
                 None => Failure::new(FailureKind::NoAddress, format!("{to} has no address of the client's family")),
             });
         }
-        if let Some(made) = self.made.take() {
-            return TcpStream::from_std(made).map_err(|error| Failure::of(to, &error));
-        }
-        let allowed = interleave(allowed);
-        tokio::time::timeout_at(deadline, self.race(to, &allowed)).await.map_err(|_| late())?
+        Ok(interleave(allowed))
     }
 
     /// Tries one address after the other, each [`ATTEMPT_DELAY`] after the one before or when that has failed; the first
@@ -210,7 +215,7 @@ impl Failure {
         Failure { kind: FailureKind::Denied, why: format!("{reached} is not allowed: {why}"), told }
     }
 
-    fn of(to: &Destination, error: &io::Error) -> Failure {
+    pub(crate) fn of(to: &Destination, error: &io::Error) -> Failure {
         let kind = match error.kind() {
             io::ErrorKind::ConnectionRefused => FailureKind::Refused,
             io::ErrorKind::NetworkUnreachable => FailureKind::NetworkUnreachable,

@@ -1,18 +1,21 @@
-//! The proxy's way to servers, for others: names looked up, destinations checked, addresses tried in turn.
+//! The proxy's way to servers, for others: names looked up, destinations checked, addresses tried in turn; and for datagrams.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UdpSocket};
 
-use super::access::Destinations;
+use super::access::{Denied, Destinations};
 use super::connect::{self, Dialer, Failure};
 use super::inbound::{Destination, Host};
 use super::lookups::Lookups;
 use super::side::SideOptions;
 use super::{OWN_ADDRESSES_AGE_MAX, still_own};
+
+/// The rules about addresses.
+type Check<'a> = dyn Fn(&Host, SocketAddr) -> Result<(), Denied> + Send + Sync + 'a;
 
 /// Connections to where clients want to go, as far as rules let them.
 #[derive(Debug)]
@@ -36,10 +39,26 @@ impl Outward {
     pub async fn connect(&self, client: IpAddr, to: &Destination, limit: Duration) -> Result<TcpStream, Failure> {
         let own = self.own_addresses();
         let check = |host: &Host, address: SocketAddr| self.destinations.check(host, address, &own);
+        self.dialer(client, &check).connect(to, limit).await
+    }
+
+    /// A socket for datagrams to and from a server alone, found as [`connect`](Outward::connect) finds it. Nobody has answered yet.
+    pub async fn datagrams(&self, client: IpAddr, to: &Destination, limit: Duration) -> Result<UdpSocket, Failure> {
+        let own = self.own_addresses();
+        let check = |host: &Host, address: SocketAddr| self.destinations.check(host, address, &own);
+        let mut failed = None;
+        for address in self.dialer(client, &check).allowed(to, limit).await? {
+            match towards(address).await {
+                Ok(socket) => return Ok(socket),
+                Err(error) => failed = Some(Failure::of(to, &error)),
+            }
+        }
+        Err(failed.expect("a destination without an address has failed before"))
+    }
+
+    fn dialer<'a>(&'a self, client: IpAddr, check: &'a Check<'a>) -> Dialer<'a> {
         let (side, lookups) = (&self.side, &self.lookups);
-        Dialer { side, source: None, lookups, client, check: &check, names: Some(&self.destinations), made: None }
-            .connect(to, limit)
-            .await
+        Dialer { side, source: None, lookups, client, check, names: Some(&self.destinations), made: None }
     }
 
     fn own_addresses(&self) -> Arc<[IpAddr]> {
@@ -49,4 +68,11 @@ impl Outward {
         }
         own.1.clone()
     }
+}
+
+async fn towards(address: SocketAddr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
+    let socket = UdpSocket::bind(any).await?;
+    socket.connect(address).await?;
+    Ok(socket)
 }
