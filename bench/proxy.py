@@ -150,7 +150,7 @@ def is_busy() -> bool:
     return os.getloadavg()[0] > LOAD_PER_CORE_MAX * (os.cpu_count() or 1)
 
 
-def machine_cpu_s() -> float:
+def not_idle_s() -> float:
     """The time so far for which a core of the machine was not idle, whatever it did."""
     ticks = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
     cores = os.cpu_count() or 1
@@ -306,7 +306,7 @@ def throughput(options: argparse.Namespace, folder: Path, progress: Progress, ca
                 machine: list[float] = []
 
                 def cpu_s(proxy: Proxy | None = proxy, machine: list[float] = machine) -> float:
-                    machine.append(machine_cpu_s())
+                    machine.append(not_idle_s())
                     return proxy.cpu_s() if proxy else 0.0
 
                 rate, cost = fetched(CLIENT, address, case.streams, options.seconds, cpu_s)

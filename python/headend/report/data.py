@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from headend.papers.model import FigureResult, Series
-from headend.report import numbers
+from headend.report import formats
 from headend.report.panels import Panel
 
 SHOWN_ROWS = 60
@@ -36,7 +36,7 @@ def tables(figure: FigureResult, shown: Iterable[Panel]) -> list[Table]:
         series = [curve.series for curve in panel.curves]
         cells = [dict(zip(one.x, _cells(one), strict=True)) for one in series]
         swept = sorted({x for one in series for x in one.x})
-        rows = [(numbers.shown(x, 6), *(column.get(x, "") for column in cells)) for x in swept]
+        rows = [(formats.shown(x, 6), *(column.get(x, "") for column in cells)) for x in swept]
         header = (figure.x_label, *(one.label for one in series))
         result.append(Table(panel.title, header, rows[:SHOWN_ROWS], len(rows)))
     return result
@@ -44,12 +44,12 @@ def tables(figure: FigureResult, shown: Iterable[Panel]) -> list[Table]:
 
 def _cells(series: Series) -> Iterator[str]:
     for y, lo, hi in zip(series.y, series.lo, series.hi, strict=True):
-        bounds = numbers.interval(lo, hi)
-        yield f"{numbers.shown(y)} ({bounds})" if bounds else numbers.shown(y)
+        bounds = formats.interval(lo, hi)
+        yield f"{formats.shown(y)} ({bounds})" if bounds else formats.shown(y)
 
 
 def _text(cell: str | float) -> str:
-    return cell if isinstance(cell, str) else numbers.shown(cell, 6)
+    return cell if isinstance(cell, str) else formats.shown(cell, 6)
 
 
 def csv_text(figure: FigureResult) -> str:

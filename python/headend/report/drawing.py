@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from headend.papers.model import FigureResult
-from headend.report import numbers, palette
+from headend.report import formats, palette
 from headend.report.panels import Curve, Panel, panels
 
 SVG = "http://www.w3.org/2000/svg"
@@ -178,12 +178,12 @@ def _legend(figure: FigureResult, curves: list[Curve]) -> list[Line2D]:
 
 def _decades(axis: Any) -> None:
     axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: numbers.shown(value)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: formats.shown(value)))
     axis.set_minor_locator(NullLocator())
 
 
 def _with_unit(label: str) -> str:
-    name, unit = numbers.name_and_unit(label)
+    name, unit = formats.name_and_unit(label)
     return f"{name} [{unit}]" if unit else name
 
 

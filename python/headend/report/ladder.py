@@ -14,7 +14,7 @@ from statistics import median
 from xml.sax.saxutils import escape, quoteattr
 
 from headend.papers.model import Arrow
-from headend.report import numbers, palette
+from headend.report import formats, palette
 
 _LINE = 15.0  # px a line of text needs
 _CHARACTER = 6.5  # px, of 12 px sans-serif, on the safe side
@@ -191,7 +191,7 @@ def _times(arrows: Sequence[Arrow], scale: _Scale) -> list[str]:
 
 
 def _elapsed(seconds: float) -> str:
-    return f"{numbers.shown(seconds * 1e3, 3)} ms" if seconds < 1 else f"{numbers.shown(seconds, 4)} s"
+    return f"{formats.shown(seconds * 1e3, 3)} ms" if seconds < 1 else f"{formats.shown(seconds, 4)} s"
 
 
 @dataclass(frozen=True, slots=True)

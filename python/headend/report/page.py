@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from headend.papers.claim import others
 from headend.papers.model import ClaimResult, FigureResult, StudyResult
-from headend.report import data, drawing, folder, ladder, numbers, palette, panels, scale
+from headend.report import data, drawing, folder, formats, ladder, palette, panels, scale
 
 INDEX, STUDY = "index.html", "study.json"
 
@@ -130,7 +130,7 @@ def _page(study: StudyResult, shown: list[Shown]) -> str:
                 for index, panel in enumerate(item.panels)
             },
         },
-        elapsed=numbers.span(study.elapsed_s),
+        elapsed=formats.span(study.elapsed_s),
         runs_max=max((figure.runs for figure in study.figures), default=0),
     )
 
@@ -196,11 +196,11 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters |= {
         "embedded": embedded,
-        "number": partial(numbers.shown, digits=3),
+        "number": partial(formats.shown, digits=3),
         "reason": _reason,
         "strip": scale.strip,
     }
-    environment.globals |= {"interval": numbers.interval}
+    environment.globals |= {"interval": formats.interval}
     return environment
 
 

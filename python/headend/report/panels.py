@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from headend.papers.model import FigureResult, Series
-from headend.report import numbers, palette
+from headend.report import formats, palette
 
 PAUSE_S = 0.25
 """A sender silent for this long is shaded in a sequence trace: more than ten round trips of the papers' path, more
@@ -90,8 +90,8 @@ def _pauses(series: Sequence[Series]) -> tuple[tuple[float, float], ...]:
 
 def for_page(figure: FigureResult, panel: Panel) -> dict[str, Any]:
     """A panel as the page's script reads it: rounded, and without bounds where there are none."""
-    x_name, x_unit = numbers.name_and_unit(figure.x_label)
-    y_name, y_unit = numbers.name_and_unit(figure.y_label)
+    x_name, x_unit = formats.name_and_unit(figure.x_label)
+    y_name, y_unit = formats.name_and_unit(figure.y_label)
     # A packet's time needs the digits that tell it from its neighbour's, a swept parameter all that were written.
     digits = 7 if figure.kind == "sequence" else 6
     return {
@@ -99,7 +99,7 @@ def for_page(figure: FigureResult, panel: Panel) -> dict[str, Any]:
         "title": panel.title,
         "x": {"name": x_name, "unit": x_unit, "log": figure.x_log},
         "y": {"name": y_name, "unit": y_unit, "log": figure.y_log},
-        "pauses": [numbers.carried_all(pause, digits) for pause in panel.pauses],
+        "pauses": [formats.carried_all(pause, digits) for pause in panel.pauses],
         "curves": [
             {
                 "label": curve.series.label,
@@ -109,13 +109,13 @@ def for_page(figure: FigureResult, panel: Panel) -> dict[str, Any]:
                 "marker": palette.MARKERS[curve.marker],
                 "style": curve.series.style,
                 "reference": curve.reference,
-                "x": numbers.carried_all(curve.series.x, digits),
-                "y": numbers.carried_all(curve.series.y),
+                "x": formats.carried_all(curve.series.x, digits),
+                "y": formats.carried_all(curve.series.y),
             }
             | (
                 {}
                 if curve.exact
-                else {"lo": numbers.carried_all(curve.series.lo), "hi": numbers.carried_all(curve.series.hi)}
+                else {"lo": formats.carried_all(curve.series.lo), "hi": formats.carried_all(curve.series.hi)}
             )
             for curve in panel.curves
         ],

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from headend.papers.claim import others
 from headend.papers.model import Arrow, Criterion, StudyResult
-from headend.report import FolderError, data, drawing, folder, ladder, numbers, palette, panels, render, scale
+from headend.report import FolderError, data, drawing, folder, formats, ladder, palette, panels, render, scale
 from headend.report.__main__ import app
 from headend.report.page import embedded
 
@@ -396,7 +396,7 @@ def test_time_runs_down_a_ladder():
         assert float(y2) > float(y1)
 
 
-# ---- numbers
+# ---- formats
 
 
 @pytest.mark.parametrize(
@@ -411,12 +411,12 @@ def test_time_runs_down_a_ladder():
     ],
 )
 def test_a_number_is_shown_with_the_digits_that_mean_something(value, text):
-    assert numbers.shown(value) == text
+    assert formats.shown(value) == text
 
 
 def test_a_label_is_a_name_and_a_unit():
-    assert numbers.name_and_unit("Throughput [Mbit/s]") == ("Throughput", "Mbit/s")
-    assert numbers.name_and_unit("Packet") == ("Packet", "")
+    assert formats.name_and_unit("Throughput [Mbit/s]") == ("Throughput", "Mbit/s")
+    assert formats.name_and_unit("Packet") == ("Packet", "")
 
 
 @pytest.mark.parametrize(("lo", "hi"), [(None, 0.5), (0.5, None), (0.4, 0.6), (-2.0, -1.0)])

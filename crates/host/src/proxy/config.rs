@@ -126,8 +126,8 @@ fields! {
     pub struct Limits {
         // Twice as many descriptors, and some, fit into the 20,000 that systems commonly grant.
         connections: usize = 8_192, "8192",
-            "open connections, 10,000,000 at most. Each takes two descriptors: with fewer than that takes the proxy does not \
-             start. Beyond it the one on which nothing has moved for longest is ended, if that is 10 s or more; others wait \
+            "open connections, 10,000,000 at most. Each takes two descriptors, by TLS four: with fewer than that takes the \
+             proxy does not start. Beyond it the one on which nothing has moved for longest is ended, if that is 10 s or more; others wait \
              for 5 s, and are refused then";
         connections_per_client: Option<usize> = None, "1024; of a `forward` way in, all",
             "open connections of one client; further ones are refused. Unless this is given, a client has a quarter of the \

@@ -12,7 +12,7 @@ pub(crate) const COPIES: Field = field(
     "copies",
     Kind::Count { min: 0, max: 8 },
     Is("0"),
-    "How many copies follow each header packet, which is lost only if all of them are (section 4.9). The control TCPs must \
+    "How many copies follow each header packet, which is lost only if all of them are (thesis section 4.9). The control TCPs must \
      have timestamps.",
 );
 

@@ -182,20 +182,20 @@ const FIELDS: &[Field] = &[
         COMPRESSION,
         Is("none"),
         "What headers of control TCPs become on the medium. `vj`: what changed since the one before (RFC 1144); what follows a \
-         lost one is lost as well, until one is sent again. `twice`: the far end guesses what the lost one was (section 4.9).",
+         lost one is lost as well, until one is sent again. `twice`: the far end guesses what the lost one was (thesis section 4.9).",
     ),
     field(
         "header_copies",
         COPIES,
         Is("0"),
         "How many copies of each header of a control TCP follow it on the medium, where it is lost only if all of them are \
-         (section 4.9). Unlike the `copies` of a circuit, these hide no drop: the queue has one of each.",
+         (thesis section 4.9). Unlike the `copies` of a circuit, these hide no drop: the queue has one of each.",
     ),
     field(
         "header_repeats",
         COPIES,
         Is("0"),
-        "How often a header of a control TCP that the medium has lost is sent again (section 4.9). The far end asks when it would \
+        "How often a header of a control TCP that the medium has lost is sent again (thesis section 4.9). The far end asks when it would \
          have arrived, and holds those behind it; what it asks takes the way back's time, no room, and is never lost.",
     ),
     field(
