@@ -259,9 +259,12 @@ fn systemd_understands_the_units_that_are_published() {
     let folder = TempDir::new().unwrap();
     let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
     let mut units = Vec::new();
-    for name in ["headend-proxy.service", "headend-proxy.socket"] {
-        let text = std::fs::read_to_string(packaging.join(name)).unwrap();
-        let unit = folder.path().join(name);
+    for published in std::fs::read_dir(packaging).unwrap().map(|entry| entry.unwrap().path()) {
+        if !published.extension().is_some_and(|kind| kind == "service" || kind == "socket") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&published).unwrap();
+        let unit = folder.path().join(published.file_name().unwrap());
         // A program that is not there would be the one thing that it says.
         std::fs::write(&unit, text.replace("/usr/bin/headend", env!("CARGO_BIN_EXE_headend"))).unwrap();
         units.push(unit);
@@ -272,7 +275,8 @@ fn systemd_understands_the_units_that_are_published() {
     };
     let said = String::from_utf8(output.stderr).unwrap();
     // Of other units of the machine it may say what it likes; a line that it ignores is no failure to it.
-    let ours: Vec<_> = said.lines().filter(|line| line.contains("headend-proxy")).collect();
+    let ours: Vec<_> = said.lines().filter(|line| line.contains("headend-")).collect();
+    assert!(units.len() >= 4, "{units:?}");
     assert!(ours.is_empty(), "{ours:#?}");
     assert!(output.status.success(), "{said}");
 }
