@@ -37,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--jobs", type=int, default=1, help="of `live`: cells at a time, each of which takes half a core"
     )
+    parser.add_argument(
+        "--kept", type=Path, default=Path("out/backfill-live"), metavar="DIR", help="of `live`: what has been measured"
+    )
     parser.add_argument("--page", type=Path, metavar="FILE", help="also write the table into this page")
     chosen = parser.parse_args(arguments)
     seed = TUNING if chosen.tuning else JUDGING
@@ -44,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bench = Bench(chosen.law, chosen.without, seed, runs, seconds)
     begin = time.monotonic()
     if chosen.what == "live":
-        lines, table = [], live.table(bench, chosen.binary, chosen.jobs)
+        lines, table = [], live.table(bench, chosen.binary, chosen.jobs, chosen.kept)
     else:
         lines = [f"Seeds from {seed}, up to {runs} of them, {seconds:g} s each; means with their 95% intervals.", ""]
         table = TABLES[chosen.what](bench)

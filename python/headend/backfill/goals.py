@@ -65,7 +65,7 @@ def _place(rtt: float, bdp: float) -> str:
 
 def _row(what: str, cell: str, values: NDArray[np.float64], low: float, high: float, goal: str) -> Row:
     found = stats.mean(values)
-    return Row(what, cell, goal, found, low <= found.value <= high)
+    return Row(what, cell, goal, found, bool(low <= found.value <= high))
 
 
 def goodput(bench: Bench) -> Iterator[Row]:

@@ -1,11 +1,16 @@
 """The judge's own arithmetic, and that its cells are scenarios."""
 
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from headend.backfill import wider
+from headend.backfill import live, wider
 from headend.backfill.cells import Cell
-from headend.backfill.goals import DETOUR_S, Bench, recovery_s
+from headend.backfill.goals import DETOUR_S, Bench, Row, recovery_s
+from headend.papers.stats import Estimate
 
 SHORT = Bench(law="backfill", without="none", seed=1, runs=1, seconds=2.0)
 
@@ -47,3 +52,17 @@ def test_a_cell_with_short_flows_has_a_time_for_them() -> None:
     assert name.startswith("short flows")
     assert "ms" in backfill
     assert "ms" in cubic
+
+
+def test_what_has_been_measured_is_not_measured_again(tmp_path: Path) -> None:
+    calls = []
+
+    def goal(bench: Bench) -> Iterator[Row]:
+        calls.append(bench)
+        bench.late.append(2)
+        yield Row("share", "a cell", "≤ 1", Estimate(0.5, 0.4, 0.6), is_met=True)
+
+    first, again = (live._rows(goal, SHORT, tmp_path / "cubic-goal.json") for _ in range(2))
+    assert first == again
+    assert len(calls) == 1
+    assert json.loads((tmp_path / "cubic-goal.json").read_text())["late"] == 2
