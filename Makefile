@@ -102,6 +102,12 @@ bench-trunk: bench-packages $(TARGET)/release/headend ## as root: a trunk's thro
 bench-socket: bench-packages $(TARGET)/release/headend ## as root: a tunnel's goodput on damaged lines, its share beside CUBIC and its CPU, beside the kernel's TCPs and kcptun; ONLY="loss share cpu" for parts
 	@python3 bench/tunnel.py --binary $(TARGET)/release/headend $(foreach part,$(ONLY),--only $(part)) $(if $(PAGE),--page $(PAGE))
 
+.PHONY: bench-media
+bench-media: bench-packages $(TARGET)/release/headend ## as root: pictures on time over frames, plain UDP, TCP and SRT, with a CUBIC beside; LOSS=2 percent
+	@cargo build --quiet --release --locked -p headend-socket --example media
+	@python3 bench/media.py --binary $(TARGET)/release/headend --media $(TARGET)/release/examples/media \
+		--loss $(or $(LOSS),2) $(if $(PAGE),--page $(PAGE))
+
 .PHONY: bench-copying
 bench-copying: build-packages $(TARGET)/release/headend ## as root: splice beside reads and writes of several sizes, from socket to socket
 	@cargo build --quiet --release --locked -p headend-host --example copying
@@ -116,7 +122,7 @@ fuzz: ## fuzz the reader of scenarios, the TCP, its codec and the readers of a p
 fuzz-random: ## random and damaged input for the parsers of bytes from outside, CASES=200000 of each kind; any compiler will do
 	@PROPTEST_CASES=$(or $(CASES),200000) cargo test --release --locked -p headend-host --lib -- trunk::wire trunk::mss trunk::classify trunk::runs nfqueue:: syn::
 	@PROPTEST_CASES=$(or $(CASES),200000) cargo test --release --locked -p headend-engine --lib -- codec:: in_band::
-	@PROPTEST_CASES=$(or $(CASES),200000) cargo test --release --locked -p headend-datagram -p headend-socket --lib -- replay wire frame ranges
+	@PROPTEST_CASES=$(or $(CASES),200000) cargo test --release --locked -p headend-datagram -p headend-socket --lib -- replay wire frame ranges unreliable
 
 .PHONY: lab
 lab: native ## the simulator beside Linux over a grid of scenarios, in real time: needs root and 20 minutes, and writes a page
