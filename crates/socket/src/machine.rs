@@ -394,7 +394,7 @@ impl Machine {
         let Some(keys) = asked.grant(&SecretKey::NONE, &mine, &mut welcome) else { return };
         self.answers.push(way, 0, welcome.len(), |out| out.extend_from_slice(&welcome));
         let random = self.draw();
-        let cipher = Cipher::new(&keys);
+        let cipher = Cipher::renewing(&keys);
         let agreed = Agreed { is_client: false, cipher, ours, theirs: client, peer, way, terms, rtt: None, random };
         let connection = Connection::new(now, agreed, &self.config, self.budget.clone());
         *self.keys.entry(peer).or_default() += 1;
@@ -419,7 +419,7 @@ impl Machine {
         let random = self.draw();
         let agreed = Agreed {
             is_client: true,
-            cipher: Cipher::new(&keys),
+            cipher: Cipher::renewing(&keys),
             ours: client,
             theirs: server,
             peer: asking.peer,

@@ -26,8 +26,8 @@ const LINGER: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(100);
 /// The round trip before one is known (RFC 9002 s6.2.2).
 const RTT_INITIAL: Duration = Duration::from_millis(333);
-/// Messages after which a connection ends: a key of AES-GCM is good for 2^28 packets of up to 2^11 bytes (RFC 9001 B.1).
-const MESSAGES_MAX: u64 = 1 << 28;
+/// Messages after which a connection ends: the numbers of its datagrams have 48 bits. Keys are renewed long before.
+const MESSAGES_MAX: u64 = 1 << 47;
 
 /// Why a connection has ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,8 +58,8 @@ pub enum Ended {
          list, and this client the server's?"
     )]
     NoAnswer(std::net::SocketAddr),
-    /// As many messages as its keys are good for.
-    #[error("the connection has carried as much as its keys are good for: connect again")]
+    /// As many messages as it has numbers for.
+    #[error("the connection has carried as many datagrams as it has numbers for: connect again")]
     WornOut,
 }
 
@@ -402,7 +402,7 @@ impl Connection {
             return None;
         }
         if self.cipher.sent() >= MESSAGES_MAX {
-            self.end(now, Ended::WornOut, frame::code::NONE, "the keys are worn out");
+            self.end(now, Ended::WornOut, frame::code::NONE, "no numbers are left");
             return Some(now);
         }
         while self.outgoing.sender.deadline().is_some_and(|due| due <= now) {
