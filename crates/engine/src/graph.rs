@@ -1,7 +1,11 @@
 //! Wired nodes. Ports that are not wired to another node face outside, so a graph is a node.
 
+mod under_way;
+
 use std::collections::VecDeque;
 
+use self::under_way::{Arrived, Landing, UnderWay};
+use crate::link::express::Express;
 use crate::node::{Node, Port, Step};
 use crate::packet::{Discard, Packet};
 use crate::time::Time;
@@ -25,6 +29,9 @@ pub struct Graph<N> {
     inward: Vec<(u32, Port)>,
     /// Packets that came in from outside to a node that only redirects, and leave again at once.
     leaving: VecDeque<(Port, Packet)>,
+    /// The express links and what is on them; and whether they know how they are wired.
+    under_way: UnderWay,
+    is_connected: bool,
 }
 
 /// The [`horizon`](Graph::horizon) of a graph of so many nodes.
@@ -58,6 +65,8 @@ impl<N: Node> Graph<N> {
             outside: 0,
             inward: Vec::new(),
             leaving: VecDeque::new(),
+            under_way: UnderWay::default(),
+            is_connected: true,
         }
     }
 
@@ -70,6 +79,8 @@ impl<N: Node> Graph<N> {
 
     /// Adds a node and returns its index. It is polled for the first time when the graph is.
     pub fn add(&mut self, node: N) -> usize {
+        assert!(self.under_way.is_idle(), "nodes are added before packets are on express links");
+        self.is_connected = false;
         let index = self.nodes.len();
         self.nodes.push(node);
         self.wires.push(Vec::new());
@@ -77,6 +88,27 @@ impl<N: Node> Graph<N> {
         self.wakes.add();
         self.wakes.set(index, Some(Time::ZERO));
         index
+    }
+
+    /// Adds a link that the graph itself carries packets over, from its port 0 to its port 1, which must lead to a node, and
+    /// returns its index: it takes its turn among events of the same time by that, as if it were a node. What
+    /// [`nodes`](Graph::nodes) shows there is `stand_in`, which no packet reaches.
+    pub fn add_express(&mut self, link: Express, stand_in: N) -> usize {
+        let index = self.add(stand_in);
+        self.wakes.set(index, None);
+        self.under_way.add(index, link);
+        index
+    }
+
+    /// The link that was [added](Graph::add_express) with this index; `None` if that is a node. Its books are of the time of
+    /// the last [`settle`](Graph::settle).
+    pub fn express(&self, index: usize) -> Option<&Express> {
+        self.under_way.link(index)
+    }
+
+    /// Brings the books of all express links up to `now`, when all has happened that is due by then.
+    pub fn settle(&mut self, now: Time) {
+        self.under_way.settle(now);
     }
 
     /// Makes what `from` sends at `out` arrive at port `into` of `to`. Panics if the port is already wired.
@@ -95,6 +127,7 @@ impl<N: Node> Graph<N> {
     }
 
     fn loose(&mut self, node: usize, port: Port) -> &mut Wire {
+        self.is_connected = false;
         let ports = &mut self.wires[node];
         let port = usize::from(port.0);
         if ports.len() <= port {
@@ -144,22 +177,92 @@ impl<N: Node> Graph<N> {
         }
     }
 
+    /// Tells the express links what follows them.
+    #[cold]
+    fn connect(&mut self) {
+        let Graph { nodes, wires, wakes, under_way, .. } = self;
+        let node_at = |from: usize, out: Port| match wires[from].get(usize::from(out.0)) {
+            Some(&Wire::To(to, into)) => Some((to, into)),
+            _ => None,
+        };
+        let end_of = |link: usize| node_at(link, Port(1)).expect("an express link leads to a node");
+        let routes_of = |node: u32| {
+            let routes = nodes[node as usize].routes()?;
+            Some(routes.iter().map(|&out| node_at(node as usize, out?).map(|(next, _)| next)).collect())
+        };
+        under_way.connect(wakes.index_bits(), end_of, routes_of);
+        self.is_connected = true;
+    }
+
     /// Hands a packet over; true if its receiver is to be polled at once.
     #[inline]
     fn deliver(&mut self, now: Time, to: u32, into: Port, packet: &Packet) -> bool {
-        let node = &mut self.nodes[to as usize];
-        node.receive(now, into, packet);
-        match node.quiet_until(now) {
-            // If it is to be polled all the same, that will set it again.
-            wake @ Some(_) => {
-                self.wakes.set(to as usize, wake);
-                false
-            }
+        let answers = match self.under_way.number(to) {
+            Some(link) => self.under_way.enter(now, link, packet),
             None => {
-                self.touch(to);
-                true
+                self.nodes[to as usize].receive(now, into, packet);
+                !self.is_quiet(now, to)
             }
+        };
+        if answers {
+            self.touch(to);
         }
+        answers
+    }
+
+    /// True if a node that has received something need not be polled before the time at which it wants to be.
+    #[inline]
+    fn is_quiet(&mut self, now: Time, node: u32) -> bool {
+        let wake = self.nodes[node as usize].quiet_until(now);
+        if wake.is_some() {
+            // If it is to be polled all the same, that will set it again.
+            self.wakes.set(node as usize, wake);
+        }
+        wake.is_some()
+    }
+
+    /// Does what follows when a packet has come off an express link; returns the node to be polled next because of it, or the port
+    /// at which the packet leaves the graph.
+    #[inline]
+    fn settle_arrival(&mut self, now: Time, arrived: Arrived) -> Result<Option<u32>, (Port, Packet)> {
+        match arrived {
+            Arrived::GoesOn => Ok(None),
+            Arrived::Touches(link) => {
+                self.touch(link);
+                Ok(None)
+            }
+            Arrived::Lands(landing) => self.land(now, landing),
+        }
+    }
+
+    /// Hands over a packet that comes off an express link; returns its receiver if that is to be polled at once, or the port at
+    /// which it leaves the graph.
+    #[inline]
+    fn land(&mut self, now: Time, landing: Landing) -> Result<Option<u32>, (Port, Packet)> {
+        let Landing { node, into, packet: place } = landing;
+        let packet = self.under_way.packet(place);
+        if self.nodes[node as usize].through(into, packet).is_some() {
+            return self.land_beyond(now, landing);
+        }
+        self.nodes[node as usize].receive(now, into, packet);
+        self.under_way.leave(place);
+        Ok((!self.is_quiet(now, node)).then_some(node))
+    }
+
+    /// As [`land`](Graph::land), where nodes that only redirect follow.
+    #[cold]
+    fn land_beyond(
+        &mut self,
+        now: Time,
+        Landing { node, into, packet: place }: Landing,
+    ) -> Result<Option<u32>, (Port, Packet)> {
+        let packet = *self.under_way.packet(place);
+        self.under_way.leave(place);
+        let out = self.nodes[node as usize].through(into, &packet).expect("the node redirects");
+        let (to, into) = self.destination(node as usize, out, &packet).map_err(|outer| (outer, packet))?;
+        // It is touched already.
+        self.deliver(now, to, into, &packet);
+        Ok(None)
     }
 
     /// Runs on from `now`, from event to event, until a packet leaves the graph, or the next event is later than `until`,
@@ -169,6 +272,9 @@ impl<N: Node> Graph<N> {
     pub fn run(&mut self, mut now: Time, until: Time, mut goes_on: impl FnMut(Time) -> bool) -> (Time, Step) {
         if let Some((outer, packet)) = self.leaving.pop_front() {
             return (now, Step::Send(outer, packet));
+        }
+        if !self.is_connected {
+            self.connect();
         }
         // The node that is not done yet.
         const NONE: usize = usize::MAX;
@@ -185,6 +291,23 @@ impl<N: Node> Graph<N> {
                     self.touched.clear();
                     self.polled = 0;
                 }
+                let arrival = self.under_way.first();
+                if arrival < self.wakes.first_key() {
+                    let time = self.wakes.time_of(arrival);
+                    if time > now {
+                        if time > until || !goes_on(now) {
+                            return (now, Step::Wait(Some(time)));
+                        }
+                        now = time;
+                    }
+                    let arrived = self.under_way.arrive(now);
+                    match self.settle_arrival(now, arrived) {
+                        Ok(None) => {}
+                        Ok(Some(node)) => again = node as usize,
+                        Err((outer, packet)) => return (now, Step::Send(outer, packet)),
+                    }
+                    continue;
+                }
                 let first = self.wakes.first();
                 match first {
                     Some((wake, index)) if wake <= now => index,
@@ -195,6 +318,17 @@ impl<N: Node> Graph<N> {
                     _ => return (now, Step::Wait(first.map(|(wake, _)| wake))),
                 }
             };
+            if let Some(link) = self.under_way.number(index as u32) {
+                // Somebody has touched it.
+                if let Some(arrived) = self.under_way.arrive_early(now, link) {
+                    match self.settle_arrival(now, arrived) {
+                        Ok(None) => {}
+                        Ok(Some(node)) => self.touch(node),
+                        Err((outer, packet)) => return (now, Step::Send(outer, packet)),
+                    }
+                }
+                continue;
+            }
             let node = &mut self.nodes[index];
             let wake = match &node.poll(now) {
                 Step::Wait(wake) => *wake,
@@ -243,6 +377,15 @@ impl<N: Node> Node for Graph<N> {
         };
         match arrives {
             Ok((to, into)) => {
+                if let Some(link) = self.under_way.number(to) {
+                    if !self.is_connected {
+                        self.connect();
+                    }
+                    if self.under_way.enter(now, link, packet) {
+                        self.touch(to);
+                    }
+                    return;
+                }
                 self.nodes[to as usize].receive(now, into, packet);
                 self.touch(to);
             }

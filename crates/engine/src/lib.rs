@@ -89,6 +89,7 @@ pub mod cc;
 pub mod circuit;
 pub mod codec;
 pub mod graph;
+mod lanes;
 pub mod link;
 pub mod node;
 pub mod packet;

@@ -40,6 +40,12 @@ pub trait Node {
         None
     }
 
+    /// The port by which a packet for each node of the network leaves at once, of a node that does nothing else: what
+    /// [`through`](Node::through) says, whatever the packet.
+    fn routes(&self) -> Option<&[Option<Port>]> {
+        None
+    }
+
     /// Moves the records of packets that did not get through to the end of `into`: for a driver that holds their bytes.
     /// Only links that were told to record have any.
     fn take_discards(&mut self, _into: &mut Vec<Discard>) {}

@@ -89,6 +89,17 @@ impl Bytes {
     }
 }
 
+impl Capacity {
+    /// The most packets, and the most bytes, that may wait.
+    pub const fn limits(self) -> (u64, Bytes) {
+        match self {
+            Capacity::Unlimited => (u64::MAX, Bytes::MAX),
+            Capacity::Packets(packets) => (packets, Bytes::MAX),
+            Capacity::Bytes(bytes) => (u64::MAX, bytes),
+        }
+    }
+}
+
 impl Chance {
     /// The chance of what never happens.
     pub const NEVER: Chance = Chance(0);

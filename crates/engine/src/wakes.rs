@@ -63,8 +63,25 @@ impl Wakes {
         Time::from_nanos(NEVER >> index_bits)
     }
 
+    /// Bits of a player that hold its index.
+    pub(crate) fn index_bits(&self) -> u32 {
+        self.index_bits
+    }
+
+    /// The earliest time with the index of whose it is below it; `u64::MAX` if nobody waits for a time.
+    #[inline]
+    pub(crate) fn first_key(&self) -> u64 {
+        self.winner
+    }
+
+    /// The time of such a key.
+    #[inline]
+    pub(crate) fn time_of(&self, key: u64) -> Time {
+        Time::from_nanos(key >> self.index_bits)
+    }
+
     fn time(&self, player: u64) -> Option<Time> {
-        (player != NEVER).then_some(Time::from_nanos(player >> self.index_bits))
+        (player != NEVER).then_some(self.time_of(player))
     }
 
     /// The earliest time and whose it is; `None` if nobody waits for a time.

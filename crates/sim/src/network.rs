@@ -56,6 +56,8 @@ pub enum Nobody {}
 pub(crate) enum Piece<H, P> {
     /// One direction of a plain link.
     Link(Link),
+    /// One direction of a plain link over which the graph itself carries packets.
+    Express,
     /// One direction of a plain link that sends lost headers again.
     Repeating(Box<Repeating>),
     /// What a direction of a plain link does to packets besides losing them, behind the link.
@@ -209,7 +211,10 @@ impl<H: Node, P: Node> Network<H, P> {
         let mut ways = Vec::with_capacity(2 * self.links.len());
         for WiredLink { name, ways: wired } in &self.links {
             for WiredWay { direction, piece, way } in wired {
-                let carrier = nodes[*piece].carrier();
+                let carrier = match self.graph.express(*piece) {
+                    Some(express) => express,
+                    None => nodes[*piece].carrier(),
+                };
                 ways.push(Way { link: name, direction: direction.clone(), carrier, way: *way });
             }
         }
@@ -236,16 +241,31 @@ impl<H: Node, P: Node> Network<H, P> {
         }
     }
 
+    /// Has every link know what it is at `now`, when all that is due by then has happened: a link looks at its queue only
+    /// when a packet comes or goes.
+    pub(crate) fn settle(&mut self, now: Time) {
+        self.graph.settle(now);
+        for WiredWay { piece, way, .. } in self.links.iter().flat_map(|link| &link.ways) {
+            if self.graph.express(*piece).is_none() {
+                self.graph.node_mut(*piece).carrier_mut().settle(*way, now);
+            }
+        }
+    }
+
     /// Closes the books of every link at `end` and yields what each of its directions counted, in the order of the
     /// file.
     ///
     /// # Panics
     /// If packets were not conserved or Little's law does not hold on a link.
     pub fn link_rows(&mut self, end: Time) -> Vec<LinkRow> {
+        self.graph.settle(end);
         let mut rows = Vec::with_capacity(2 * self.links.len());
         for link in &self.links {
             for WiredWay { direction, piece, way } in &link.ways {
-                let stats = self.graph.node_mut(*piece).carrier_mut().close_books(*way, end);
+                let stats = match self.graph.express(*piece) {
+                    Some(express) => express.stats(),
+                    None => self.graph.node_mut(*piece).carrier_mut().close_books(*way, end),
+                };
                 rows.push(link_row(&link.name, direction, &stats));
             }
         }
@@ -315,11 +335,16 @@ fn wire<H: Node, P: Node>(
                 let directions = [(there, a, b, "there", there_name), (back, b, a, "back", back_name)];
                 let ways = directions.map(|(direction, from, to, name, direction_name)| {
                     let [loss, queue] = ["loss", "queue"].map(|part| format!("links/{}/{name}/{part}", link.name));
-                    let index = graph.add(plain_piece(
-                        direction,
-                        parts::plain_link(direction, seed, &loss, &queue),
-                        record_discards,
-                    ));
+                    // Whoever records what is dropped wants the packets themselves.
+                    let express = if record_discards { None } else { parts::express(direction, seed, &loss) };
+                    let index = match express {
+                        Some(express) => graph.add_express(express, Piece::Express),
+                        None => graph.add(plain_piece(
+                            direction,
+                            parts::plain_link(direction, seed, &loss, &queue),
+                            record_discards,
+                        )),
+                    };
                     graph.wire(from.0, from.1, index, Port(0));
                     let mut last = index;
                     if direction.disturbance.is_any() {
@@ -406,8 +431,13 @@ impl<H, P> Piece<H, P> {
             Piece::Repeating(repeating) => &**repeating,
             Piece::Cable(cable) => &**cable,
             Piece::Docsis(docsis) => &**docsis,
-            Piece::Disturbance(_) | Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => {
-                panic!("a link carries packets")
+            Piece::Express
+            | Piece::Disturbance(_)
+            | Piece::Host(_)
+            | Piece::Router(_)
+            | Piece::Proxy(_)
+            | Piece::Edge(_) => {
+                panic!("a piece carries packets if it is one of a link, and not the graph instead of it")
             }
         }
     }
@@ -419,8 +449,13 @@ impl<H, P> Piece<H, P> {
             Piece::Repeating(repeating) => &mut **repeating,
             Piece::Cable(cable) => &mut **cable,
             Piece::Docsis(docsis) => &mut **docsis,
-            Piece::Disturbance(_) | Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => {
-                panic!("a link carries packets")
+            Piece::Express
+            | Piece::Disturbance(_)
+            | Piece::Host(_)
+            | Piece::Router(_)
+            | Piece::Proxy(_)
+            | Piece::Edge(_) => {
+                panic!("a piece carries packets if it is one of a link, and not the graph instead of it")
             }
         }
     }
@@ -430,6 +465,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
     fn receive(&mut self, now: Time, port: Port, packet: &Packet) {
         match self {
             Piece::Link(link) => link.receive(now, port, packet),
+            Piece::Express => unreachable!("the graph carries packets over an express link"),
             Piece::Repeating(repeating) => repeating.receive(now, port, packet),
             Piece::Disturbance(medium) => medium.receive(now, port, packet),
             Piece::Cable(cable) => cable.receive(now, port, packet),
@@ -444,6 +480,7 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
     fn poll(&mut self, now: Time) -> Step {
         match self {
             Piece::Link(link) => link.poll(now),
+            Piece::Express => Step::Wait(None),
             Piece::Repeating(repeating) => repeating.poll(now),
             Piece::Disturbance(medium) => medium.poll(now),
             Piece::Cable(cable) => cable.poll(now),
@@ -459,7 +496,8 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
         match self {
             Piece::Link(link) => link.quiet_until(now),
             Piece::Host(host) => host.quiet_until(now),
-            Piece::Repeating(_)
+            Piece::Express
+            | Piece::Repeating(_)
             | Piece::Disturbance(_)
             | Piece::Cable(_)
             | Piece::Docsis(_)
@@ -469,12 +507,20 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
         }
     }
 
+    fn routes(&self) -> Option<&[Option<Port>]> {
+        match self {
+            Piece::Router(router) => router.routes(),
+            _ => None,
+        }
+    }
+
     fn through(&self, port: Port, packet: &Packet) -> Option<Port> {
         match self {
             Piece::Router(router) => router.through(port, packet),
             Piece::Proxy(proxy) => proxy.through(port, packet),
             Piece::Edge(edge) => edge.through(port, packet),
             Piece::Link(_)
+            | Piece::Express
             | Piece::Repeating(_)
             | Piece::Disturbance(_)
             | Piece::Cable(_)
@@ -489,7 +535,12 @@ impl<H: Node, P: Node> Node for Piece<H, P> {
             Piece::Repeating(repeating) => repeating.take_discards(into),
             Piece::Cable(cable) => cable.take_discards(into),
             Piece::Docsis(docsis) => docsis.take_discards(into),
-            Piece::Disturbance(_) | Piece::Host(_) | Piece::Router(_) | Piece::Proxy(_) | Piece::Edge(_) => {}
+            Piece::Express
+            | Piece::Disturbance(_)
+            | Piece::Host(_)
+            | Piece::Router(_)
+            | Piece::Proxy(_)
+            | Piece::Edge(_) => {}
         }
     }
 }

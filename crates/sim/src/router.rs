@@ -34,4 +34,8 @@ impl Node for Router {
         let port = self.routes[usize::from(packet.dst.node)];
         Some(port.expect(REACHABLE))
     }
+
+    fn routes(&self) -> Option<&[Option<Port>]> {
+        Some(&self.routes)
+    }
 }

@@ -69,7 +69,7 @@ impl World {
             }
             // With flows still under way, nothing more would happen in time.
             now = if live.get() == 0 { reached } else { until };
-            intervals.note(&self, now);
+            intervals.note(&mut self, now);
             if live.get() == 0 {
                 break;
             }

@@ -6,6 +6,7 @@
 pub mod coding;
 pub mod compression;
 pub mod disturbance;
+pub mod express;
 pub mod headers;
 pub mod loss;
 pub mod queue;
@@ -134,6 +135,14 @@ pub struct Stats {
     sojourn_dropped: u128,
 }
 
+#[cfg(test)]
+impl Stats {
+    /// The counters without what only helps to count them.
+    fn without_marks(self) -> Stats {
+        Stats { occupied_since: Time::ZERO, sojourn_dropped: 0, ..self }
+    }
+}
+
 impl Link {
     /// A link that serves `queue` with `service`, loses packets as `loss` says, and takes `propagation` on top.
     pub fn new(
@@ -253,14 +262,14 @@ impl Link {
         }
     }
 
-    /// Packets and bytes now waiting, the one in service not counted.
+    /// Packets and bytes waiting, the one in service not counted, as of when the link was last [settled](Link::settle).
     pub fn backlog(&self) -> (u64, Bytes) {
         (self.queued, self.queue.bytes())
     }
 
     /// Ends every service that is due by `now`, in order, each starting the next. Who comes now finds the server idle if
     /// nothing waits.
-    fn settle(&mut self, now: Time) {
+    pub fn settle(&mut self, now: Time) {
         self.settle_before(now + Duration::from_nanos(1));
         self.serving = self.serving.filter(|served| served.finish > now);
     }

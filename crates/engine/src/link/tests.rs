@@ -96,6 +96,18 @@ fn outcome(link: &mut Link, delivered: Vec<(Time, u64)>) -> Outcome {
     Outcome { delivered, dropped: of(false), lost: of(true) }
 }
 
+#[test]
+fn a_queue_that_has_emptied_is_seen_to_be_empty_once_it_is_settled() {
+    let setup =
+        Setup { limit: Limit::Waiting(Capacity::Unlimited), lost: Vec::new(), propagation: Duration::from_secs(1) };
+    let mut link = link(&setup);
+    (0..3).for_each(|id| link.receive(Time::ZERO, Port(0), &packet(id, 10)));
+    for (us, waiting) in [(5, 2), (10, 1), (20, 0)] {
+        link.settle(Time::ZERO + Duration::from_micros(us));
+        assert_eq!(link.backlog(), (waiting, Bytes::new(10 * waiting)), "after {us} us, at 10 us a packet");
+    }
+}
+
 /// Gives `node` its arrivals at port 0, polls it when it asks, and notes what leaves it.
 fn drive(node: &mut impl Node, arrivals: &[(Time, Packet)]) -> Vec<(Time, u64)> {
     let (mut now, mut delivered) = (Time::ZERO, Vec::new());

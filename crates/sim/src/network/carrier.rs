@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use headend_engine::cable::Cable;
 use headend_engine::cable::docsis::{ChannelDirection, Docsis};
+use headend_engine::link::express::Express;
 use headend_engine::link::repeating::Repeating;
 use headend_engine::link::{Link, Stats};
 use headend_engine::packet::Discard;
@@ -14,6 +15,9 @@ use headend_engine::units::Bytes;
 pub(crate) trait Carrier: Debug {
     /// The counters of direction `way`.
     fn stats(&self, way: usize) -> Stats;
+
+    /// Ends what is due by `now` and was not looked at since, so that nothing is taken for waiting which has left the queue.
+    fn settle(&mut self, way: usize, now: Time);
 
     /// Packets and bytes that wait in direction `way`; with a modem, those on their way too.
     fn backlog(&self, way: usize) -> (u64, Bytes);
@@ -31,6 +35,10 @@ impl Carrier for Link {
         Link::stats(self)
     }
 
+    fn settle(&mut self, _way: usize, now: Time) {
+        Link::settle(self, now);
+    }
+
     fn backlog(&self, _way: usize) -> (u64, Bytes) {
         Link::backlog(self)
     }
@@ -44,10 +52,35 @@ impl Carrier for Link {
     }
 }
 
+/// An express link, too, is one direction. Its graph settles it and closes its books.
+impl Carrier for Express {
+    fn stats(&self, _way: usize) -> Stats {
+        Express::stats(self)
+    }
+
+    fn settle(&mut self, _way: usize, _now: Time) {}
+
+    fn backlog(&self, _way: usize) -> (u64, Bytes) {
+        Express::backlog(self)
+    }
+
+    fn discards(&self, _way: usize) -> &[Discard] {
+        &[]
+    }
+
+    fn close_books(&mut self, _way: usize, _end: Time) -> Stats {
+        Express::stats(self)
+    }
+}
+
 /// A link that sends headers again is one direction, too.
 impl Carrier for Repeating {
     fn stats(&self, _way: usize) -> Stats {
         self.link().stats()
+    }
+
+    fn settle(&mut self, _way: usize, now: Time) {
+        self.link_mut().settle(now);
     }
 
     fn backlog(&self, _way: usize) -> (u64, Bytes) {
@@ -69,6 +102,10 @@ impl Carrier for Cable {
         self.links()[way].stats()
     }
 
+    fn settle(&mut self, way: usize, now: Time) {
+        self.links_mut()[way].settle(now);
+    }
+
     fn backlog(&self, way: usize) -> (u64, Bytes) {
         self.links()[way].backlog()
     }
@@ -87,6 +124,9 @@ impl Carrier for Docsis {
     fn stats(&self, way: usize) -> Stats {
         Docsis::stats(self, way / 2, direction(way))
     }
+
+    /// A channel is polled whenever something is due.
+    fn settle(&mut self, _way: usize, _now: Time) {}
 
     fn backlog(&self, way: usize) -> (u64, Bytes) {
         Docsis::backlog(self, way / 2, direction(way))

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use headend_engine::cable::docsis::{Docsis, Drawing};
 use headend_engine::cable::{Cable, CableConfig};
 use headend_engine::link::Link;
-use headend_engine::link::headers::HeaderCoding;
-use headend_engine::link::queue::{DropTail, Site};
-use headend_engine::link::service::{Processing, Service};
+use headend_engine::link::express::Express;
+use headend_engine::link::headers::{HeaderCoding, HeaderCompression};
+use headend_engine::link::queue::{Discipline, DropTail, Site};
+use headend_engine::link::service::{Processing, RateModel, Service};
 use headend_engine::rng::Rng;
 use headend_engine::time::Duration;
 
@@ -22,6 +23,24 @@ pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queu
     let service = service(direction, seed, queue_name);
     let coding = HeaderCoding::build(direction.header_compression, direction.header_copies);
     Link::new(queue, service, loss, direction.delay).with_coding(coding).with_detour(direction.detour)
+}
+
+/// One direction of a plain link as arithmetic, if it is of the kind that needs no more: a constant rate, a queue that drops
+/// at its tail, propagation, and nothing that changes packets or their way.
+pub(super) fn express(direction: &Direction, seed: u64, loss_name: &str) -> Option<Express> {
+    let (RateModel::Constant(constant), Discipline::DropTail(queue)) = (&direction.rate, &direction.queue) else {
+        return None;
+    };
+    let is_plain = direction.processing == Duration::ZERO
+        && direction.header_compression == HeaderCompression::None
+        && direction.header_copies == 0
+        && direction.header_repeats == 0
+        && direction.detour.is_none();
+    if !is_plain {
+        return None;
+    }
+    let loss = direction.loss.build(Rng::named(seed, loss_name));
+    Express::new(constant.rate, queue.buffer, loss, direction.delay)
 }
 
 /// The service of a direction of a plain link.

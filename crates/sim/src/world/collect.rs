@@ -96,6 +96,7 @@ impl World {
                 Piece::Host(host) => host.log(),
                 Piece::Proxy(proxy) => proxy.log(),
                 Piece::Link(_)
+                | Piece::Express
                 | Piece::Repeating(_)
                 | Piece::Disturbance(_)
                 | Piece::Cable(_)

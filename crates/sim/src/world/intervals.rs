@@ -26,10 +26,11 @@ impl Intervals {
     }
 
     /// Adds the rows of the span that ended at `end`.
-    pub(super) fn note(&mut self, world: &World, end: Time) {
+    pub(super) fn note(&mut self, world: &mut World, end: Time) {
         if self.length.is_none() {
             return;
         }
+        world.network.settle(end);
         let flows = world
             .flows
             .iter()

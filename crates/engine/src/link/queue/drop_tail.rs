@@ -52,11 +52,7 @@ pub struct DropTail {
 impl DropTail {
     /// A queue in which at most this much waits.
     pub fn new(buffer: Capacity) -> DropTail {
-        let (packets_max, bytes_max) = match buffer {
-            Capacity::Unlimited => (u64::MAX, Bytes::MAX),
-            Capacity::Packets(packets) => (packets, Bytes::MAX),
-            Capacity::Bytes(bytes) => (u64::MAX, bytes),
-        };
+        let (packets_max, bytes_max) = buffer.limits();
         DropTail { waiting: Fifo::default(), packets_max, bytes_max, holds_service: false }
     }
 
