@@ -40,6 +40,10 @@ pub(crate) struct Scoreboard {
     lost_from: u64,
     /// One past the highest position that a SACK block covered.
     highest_sacked: u64,
+    /// The blocks reported last, in which no segment is left to be marked; and which of them is the oldest. A receiver
+    /// repeats them, each longer than before, and what is known of them need not be walked again.
+    known: [(u64, u64); 4],
+    oldest: u8,
 }
 
 impl Scoreboard {
@@ -86,8 +90,9 @@ impl Scoreboard {
 
     /// Marks the segments that lie wholly in `[left, right)`, calling `each` with every one newly marked.
     pub(crate) fn sack(&mut self, left: u64, right: u64, mut each: impl FnMut(&Sent)) {
-        let first = self.segments.partition_point(|segment| segment.start < left);
-        for segment in self.segments.iter_mut().skip(first) {
+        let Some(known) = self.extend_known(left, right) else { return };
+        let first = self.segments.partition_point(|segment| segment.start < left || segment.end <= known);
+        for segment in self.segments.range_mut(first..) {
             if segment.end > right {
                 break;
             }
@@ -105,11 +110,28 @@ impl Scoreboard {
         }
     }
 
+    /// Takes `[left, right)` among the blocks known, and returns up to where it was known before; `None` if wholly.
+    fn extend_known(&mut self, left: u64, right: u64) -> Option<u64> {
+        if let Some(known) = self.known.iter_mut().find(|(from, to)| (*from..*to).contains(&left)) {
+            // Not from the old begin: a segment across `left` is in neither block.
+            return (known.1 < right).then(|| std::mem::replace(known, (left, right)).1);
+        }
+        self.known[usize::from(self.oldest)] = (left, right);
+        self.oldest = (self.oldest + 1) % self.known.len() as u8;
+        Some(0)
+    }
+
     /// Marks as lost every segment that `dead` says is, from the first on until `dead` answers `None`.
     /// Returns true if there was one.
-    pub(crate) fn mark_lost(&mut self, mut dead: impl FnMut(&Sent) -> Option<bool>) -> bool {
+    pub(crate) fn mark_lost(&mut self, dead: impl FnMut(&Sent) -> Option<bool>) -> bool {
+        self.mark_lost_from(0, dead)
+    }
+
+    /// As [`mark_lost`](Scoreboard::mark_lost), of the segments that begin at `from` or later.
+    pub(crate) fn mark_lost_from(&mut self, from: u64, mut dead: impl FnMut(&Sent) -> Option<bool>) -> bool {
         let mut any = false;
-        for segment in &mut self.segments {
+        let first = if from == 0 { 0 } else { self.segments.partition_point(|segment| segment.start < from) };
+        for segment in self.segments.range_mut(first..) {
             if segment.sacked || segment.lost {
                 continue;
             }
@@ -168,6 +190,7 @@ impl Scoreboard {
         self.sacked_bytes = 0;
         self.sacked_segments = 0;
         self.highest_sacked = 0;
+        self.known = Default::default();
     }
 
     /// Takes nothing for lost any more.
@@ -211,5 +234,45 @@ impl Scoreboard {
     fn find_mut(&mut self, start: u64) -> Option<&mut Sent> {
         let at = self.segments.partition_point(|segment| segment.start < start);
         self.segments.get_mut(at).filter(|segment| segment.start == start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn blocks_mark_what_lies_in_them_whatever_was_reported_before(
+            segments in vec(1..4_u64, 1..40),
+            blocks in vec((0..80_u64, 0..20_u64), 0..40),
+        ) {
+            let mut board = Scoreboard::default();
+            let mut end = 0;
+            let mut wanted: Vec<(u64, u64, bool)> = Vec::new();
+            for len in segments {
+                board.push(end, end + len, Time::ZERO);
+                wanted.push((end, end + len, false));
+                end += len;
+            }
+            for (left, len) in blocks {
+                let right = (left + len).min(end);
+                let mut newly = 0;
+                board.sack(left, right, |segment| newly += segment.len());
+                let mut expected = 0;
+                for (from, to, is_sacked) in &mut wanted {
+                    if *from >= left && *to <= right && !*is_sacked {
+                        *is_sacked = true;
+                        expected += *to - *from;
+                    }
+                }
+                prop_assert_eq!(newly, expected);
+                let marked = board.segments.iter().map(|segment| (segment.start, segment.end, segment.sacked));
+                prop_assert!(marked.eq(wanted.iter().copied()), "{:?} of {:?}", board, wanted);
+            }
+        }
     }
 }

@@ -66,8 +66,6 @@ impl Sack {
             return false;
         }
         let judged = std::mem::replace(&mut self.judged, below);
-        self.common
-            .board
-            .mark_lost(|segment| (segment.start < below).then_some(segment.start >= judged && !segment.retransmitted))
+        self.common.board.mark_lost_from(judged, |segment| (segment.start < below).then_some(!segment.retransmitted))
     }
 }
