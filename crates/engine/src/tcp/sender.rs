@@ -263,6 +263,19 @@ impl Sender {
         self.flight.una == self.flight.end
     }
 
+    /// The time until which a poll would only wait, if the window takes no full segment more, as after most acknowledgements
+    /// of a sender with enough to send: until one of its timers. `None` if only a poll can tell.
+    #[inline]
+    pub(crate) fn full_until(&self, now: Time) -> Option<Time> {
+        let flight = &self.flight;
+        if self.paced || self.records.is_some() || self.probe_at.is_some() {
+            return None;
+        }
+        let window_end = flight.max + self.recovery.room(flight)?;
+        let is_full = window_end < (flight.max + flight.mss).min(self.written).min(flight.edge);
+        self.deadline().filter(|due| is_full && *due > now)
+    }
+
     /// The next piece to send now, if any. The caller puts it into a segment at once.
     pub(crate) fn next(&mut self, now: Time) -> Option<Piece> {
         if self.has_nothing_to_send() {

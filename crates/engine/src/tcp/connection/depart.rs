@@ -8,16 +8,17 @@ use crate::time::{Time, earlier};
 use crate::units::Bytes;
 
 impl Connection {
-    /// The time that a poll now would wait for, without the poll, for an end that only receives, as most do most of the
-    /// time: `Time::MAX` if for none. `None` if only a poll can tell.
+    /// The time that a poll now would wait for, without the poll, for an end that only receives or whose window is full, as
+    /// most do most of the time: `Time::MAX` if for none. `None` if only a poll can tell.
     #[inline]
     pub fn quiet_until(&self, now: Time) -> Option<Time> {
         let idle = self.phase == Phase::Open
-            && self.sender.as_ref().is_some_and(|sender| sender.has_nothing_to_send())
             && self.answer.is_none()
             && !self.reset_due
             && !self.receiver.wants_acknowledgement(now);
-        idle.then(|| self.receiver.deadline().unwrap_or(Time::MAX))
+        let sender = self.sender.as_ref().filter(|_| idle)?;
+        let due = if sender.has_nothing_to_send() { Time::MAX } else { sender.full_until(now)? };
+        Some(self.receiver.deadline().map_or(due, |delayed| delayed.min(due)))
     }
 
     /// Says what leaves now, or how long to wait.

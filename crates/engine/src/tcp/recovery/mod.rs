@@ -70,6 +70,11 @@ pub(crate) trait LossRecovery: Debug + Send {
     /// The piece to send next, as far as loss and the congestion window are concerned.
     fn next(&mut self, flight: &Flight) -> Option<Want>;
 
+    /// The number of bytes of new data that [`next`](LossRecovery::next) would say, if that is all that it would say and do.
+    fn room(&self, _flight: &Flight) -> Option<u64> {
+        None
+    }
+
     /// Bytes believed to be in the network.
     fn in_flight(&self, flight: &Flight) -> u64;
 

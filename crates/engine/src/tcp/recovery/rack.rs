@@ -186,6 +186,10 @@ impl LossRecovery for RackTlp {
         self.common.next(flight)
     }
 
+    fn room(&self, flight: &Flight) -> Option<u64> {
+        if self.probe_due { None } else { self.common.room(flight) }
+    }
+
     fn in_flight(&self, _flight: &Flight) -> u64 {
         self.common.board.pipe()
     }

@@ -47,6 +47,10 @@ impl LossRecovery for Sack {
         self.common.next(flight)
     }
 
+    fn room(&self, flight: &Flight) -> Option<u64> {
+        self.common.room(flight)
+    }
+
     fn in_flight(&self, _flight: &Flight) -> u64 {
         self.common.board.pipe()
     }

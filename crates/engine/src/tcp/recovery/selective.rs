@@ -216,12 +216,7 @@ impl Selective {
         {
             return Some(Want { start: first.start, limit: first.end, forced: true });
         }
-        let outstanding = if flight.limited_transmit || !matches!(self.mode, Mode::Open) {
-            self.board.pipe()
-        } else {
-            // Without limited transmit (RFC 3042), what SACK reports frees no window before recovery.
-            flight.size()
-        };
+        let outstanding = self.outstanding(flight);
         let window = if flight.size() == 0 { self.window(flight).max(flight.mss) } else { self.window(flight) };
         let room = window.saturating_sub(outstanding);
         if room == 0 {
@@ -234,6 +229,23 @@ impl Selective {
             return forced.then_some(Want { start: lost.start, limit: lost.end, forced });
         }
         Some(Want { start: flight.max, limit: flight.max + room, forced: false })
+    }
+
+    /// The room for new data, while something is under way and nothing is to be sent again.
+    pub(crate) fn room(&self, flight: &Flight) -> Option<u64> {
+        let sends_again = self.resend_first || self.board.lost_bytes() > 0;
+        let room = self.window(flight).saturating_sub(self.outstanding(flight));
+        (!sends_again && flight.size() > 0).then_some(room)
+    }
+
+    /// Bytes that take up the window.
+    fn outstanding(&self, flight: &Flight) -> u64 {
+        if flight.limited_transmit || !matches!(self.mode, Mode::Open) {
+            self.board.pipe()
+        } else {
+            // Without limited transmit (RFC 3042), what SACK reports frees no window before recovery.
+            flight.size()
+        }
     }
 
     fn window(&self, flight: &Flight) -> u64 {
