@@ -86,6 +86,15 @@ impl Topology {
         routes
     }
 
+    /// The port by which packets from `node` to `to` leave it; `None` if `to` is out of reach. Where a node has one link, as
+    /// most hosts have, this takes far less time than [`routes`](Topology::routes).
+    pub fn port(&self, node: usize, to: usize) -> Option<Port> {
+        match self.ways[node][..] {
+            [_] => self.reaches(node, to).then_some(Port(0)),
+            _ => self.routes(node)[to],
+        }
+    }
+
     /// True if packets get from `from` to `to`. This takes far less time than [`routes`](Topology::routes).
     pub fn reaches(&self, from: usize, to: usize) -> bool {
         let neighbours = self.ways[from].iter().filter(|way| way.leads).map(|way| way.to);
@@ -105,7 +114,7 @@ impl Topology {
         let mut path = Vec::new();
         let mut at = node;
         while at != to
-            && let Some(port) = self.routes(at)[to]
+            && let Some(port) = self.port(at, to)
         {
             at = self.ways[at][usize::from(port.0)].to;
             path.push(at);
@@ -125,7 +134,7 @@ impl Topology {
 
     /// True if packets from `node` to `to` leave it by link number `link` of the scenario.
     pub fn leads_over(&self, node: usize, to: usize, link: usize) -> bool {
-        self.routes(node)[to].is_some_and(|port| self.link_at(node, port) == Some(link))
+        self.port(node, to).is_some_and(|port| self.link_at(node, port) == Some(link))
     }
 }
 

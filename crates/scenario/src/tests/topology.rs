@@ -215,6 +215,7 @@ proptest! {
             let routes = topology.routes(from);
             for (to, route) in routes.iter().enumerate().take(hosts.len()) {
                 prop_assert_eq!(topology.reaches(from, to), route.is_some(), "{} to {} of {:?}", from, to, links);
+                prop_assert_eq!(topology.port(from, to), *route, "{} to {} of {:?}", from, to, links);
                 let path = topology.path(from, to);
                 prop_assert_eq!(path.last().copied(), route.map(|_| to), "the path ends where it should");
                 let inner = path.iter().take(path.len().saturating_sub(1));

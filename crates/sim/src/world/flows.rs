@@ -104,7 +104,7 @@ pub(super) fn build(site: &mut Site<'_>) -> Instance {
 impl FlowWay {
     pub(super) fn of(scenario: &Scenario, topology: &Topology, flow: &Flow) -> FlowWay {
         let via = flow.via();
-        let out = |from: usize, to: usize| topology.routes(from)[via.unwrap_or(to)].expect(REACHABLE);
+        let out = |from: usize, to: usize| topology.port(from, via.unwrap_or(to)).expect(REACHABLE);
         let split = via.map(|via| split::ProxyWay::of(scenario, topology, flow, via));
         FlowWay { out: [out(flow.from, flow.to), out(flow.to, flow.from)], split }
     }
