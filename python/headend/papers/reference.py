@@ -19,6 +19,22 @@ FOLDER = Path(__file__).parent / "reference" / "ns2"
 ERA = {"ns2": "ns-2.35", "ns96": "ns-1996"}
 """Our loss-recovery rules for a table's `sim`; its third, ns-2.35's own defaults, is not rerun."""
 
+UNUSED = frozenset(
+    {
+        "min_Mbps",
+        "max_Mbps",
+        "mean_ack_Mbps",
+        "sd_T_s",
+        "timeouts_p25",
+        "timeouts_p50",
+        "timeouts_p75",
+        "fastrtx_mean",
+        "rexmit_mean",
+        "seed",
+    }
+)
+"""Columns of results that nothing is compared with."""
+
 Statistic = Literal["mean", "quartiles"]
 
 
@@ -117,6 +133,11 @@ def ratio(above: Series, below: Series, label: str, *, group: str = "") -> Serie
 
 
 def _row(path: Path, line: dict[str, str]) -> Row:
+    unknown = set(line) - {column.name for column in dataclasses.fields(Row)} - UNUSED
+    if unknown:
+        raise ValueError(
+            f"{path}: unknown columns, which no rerun would follow: {', '.join(sorted(map(str, unknown)))}"
+        )
     values: dict[str, Any] = {}
     for column in dataclasses.fields(Row):
         text = line[column.name]

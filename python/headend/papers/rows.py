@@ -29,13 +29,40 @@ VIA = {"sf": "store", "bf": "buffer"}
 """How a row of the proxies paper says what its proxy does."""
 
 
+TUNING: Mapping[str, float | str | None] = {"rloss": 0, "remrtt_s": None, "proxy": "none"}
+PROXIES: Mapping[str, float | str | None] = {
+    "win_pkts": 15,
+    "iw": 1,
+    "delack": 1,
+    "wire_B": 536,
+    "rtt_s": 0.02,
+    "cmq": None,
+    "nconn": 1,
+}
+"""What the papers' files have as these columns say, and no row sets."""
+
+
 def scenario(row: Row) -> tuple[str, Settings]:
-    """The name of the file, and its fields that the row's columns set."""
+    """The name of the file, and its fields that the row's columns set.
+
+    Raises ValueError for a row that is of something else than the file.
+    """
     if row.fig.startswith("p1_"):
+        _hold(row, TUNING)
         return "reference", _cable(row)
+    _hold(row, PROXIES)
     if row.series.startswith("local alone"):
+        _hold(row, {"uloss": 0, "rloss": 0, "proxy": "none"})
         return "fig11_local", {**_sender(row, "proxy"), "links.cable.down.loss": percent(row.dloss)}
     return ("fig11_remote" if row.series.startswith("remote alone") else "reference"), _split(row)
+
+
+def _hold(row: Row, columns: Mapping[str, float | str | None]) -> None:
+    for column, value in columns.items():
+        if (found := getattr(row, column)) != value:
+            raise ValueError(
+                f"{row.fig}: {row.series} at {row.x:g} has {column} {found!r}, and the paper's scenario files {value!r}"
+            )
 
 
 def packets_of_another(row: Row) -> int:

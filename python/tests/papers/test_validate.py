@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from fake import FakeSimulator, result
@@ -49,6 +51,30 @@ def test_few_noisy_runs_of_ours_widen_the_band():
     few = validate.compare(LOSSY, cell(rng.normal(LOSSY.mean_Mbps, 0.3, 10), 30.0, 2100))
     many = validate.compare(LOSSY, cell(rng.normal(LOSSY.mean_Mbps, 0.3, 1000), 30.0, 2100))
     assert few.band_mbps > 3 * many.band_mbps
+
+
+@pytest.mark.parametrize(
+    ("fig", "series", "other"),
+    [
+        ("p2_fig08_09", "bf modified", {"win_pkts": 30.0}),
+        ("p2_local_remote_alone", "local alone modified", {"uloss": 0.01}),
+        ("p1_fig04", "8KB delack=1 iw=1", {"rloss": 0.01}),
+    ],
+)
+def test_a_row_of_something_that_our_files_do_not_have_is_refused(fig, series, other):
+    known = next(r for r in reference.rows(fig) if r.series == series)
+    rows.scenario(known)
+    with pytest.raises(ValueError, match=next(iter(other))):
+        rows.scenario(dataclasses.replace(known, **other))
+
+
+def test_a_table_with_a_column_that_nobody_reads_is_refused(tmp_path, monkeypatch):
+    text = (reference.FOLDER / "p2_fig05.csv").read_text()
+    head, first = text.splitlines()[:2]
+    (tmp_path / "p2_fig05.csv").write_text(f"{head},remote_win_pkts\n{first},60\n")
+    monkeypatch.setattr(reference, "FOLDER", tmp_path)
+    with pytest.raises(ValueError, match="remote_win_pkts"):
+        reference.rows.__wrapped__("p2_fig05")
 
 
 def test_a_rows_columns_become_settings():
