@@ -50,11 +50,12 @@ check: test-packages native $(VENV)/.dev ## formatting, lints, types and docs wi
 	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs build/docs
 	@if command -v tsc >/dev/null; then tsc -p python/headend/report/static/jsconfig.json && tsc -p crates/cli/src/proxy/admin/page/jsconfig.json; \
 	 else echo "No tsc on the PATH: the types of the pages' scripts are not checked (npm install -g typescript)"; fi
+	@$(PYTHON) bench/instructions.py --binary $(TARGET)/release/headend
 	@$(MAKE) test
 
 .PHONY: bench
-bench: bench-packages native ## packages per CPU second, instructions per packet and memory per flow, beside ns-2; and a ring of trunks
-	@$(PYTHON) bench/run.py --binary $(TARGET)/release/headend --out $(OUT)/bench.json
+bench: bench-packages native ## packages per CPU second, instructions per packet and memory per flow, beside ns-2 (and HTSIM=PROGRAM, a driver of htsim); and a ring of trunks
+	@$(PYTHON) bench/run.py --binary $(TARGET)/release/headend --out $(OUT)/bench.json $(if $(HTSIM),--htsim $(HTSIM))
 
 .PHONY: bench-lab
 bench-lab: bench-packages build-packages $(TARGET)/release/headend ## as root: how exact and how fast the emulator is, judged by the kernel's time stamps and beside its own forwarding

@@ -4,6 +4,10 @@ The dumbbell: SACK connections, each between its own two hosts on 1 Gbit/s acces
 trip of 20 ms. What counts is data packets delivered in order, per CPU second of the whole process, start-up and output
 included; instructions per packet under callgrind are steadier: they do not depend on what else the machine does.
 
+With `--htsim PROGRAM` also beside htsim (Broadcom's csg-htsim), of which PROGRAM is a driver: `PROGRAM FLOWS SECONDS 3`
+prints the data packets delivered in order over the same three links each way. Its receivers acknowledge each packet, so
+headend runs with such receivers, too; its TCP is NewReno, without SACK.
+
 And the ring: experiment TT3 (a), case (d), of the decoupling thesis, five sites with trunks among them for 300 s.
 """
 
@@ -54,12 +58,14 @@ class Run:
     cpu_s: float
 
 
-def scenario(flows: int, seconds: float, pairs: int | None = None) -> str:
+def scenario(flows: int, seconds: float, pairs: int | None = None, tcp: Mapping[str, object] | None = None) -> str:
     """The dumbbell as a scenario file; `dumbbell.tcl` says the same to ns-2.
 
-    Without `pairs` each flow has its own pair of hosts; otherwise that many pairs take turns.
+    Without `pairs` each flow has its own pair of hosts; otherwise that many pairs take turns. `tcp` is what all TCPs
+    have besides.
     """
     pairs = pairs or flows
+    options = toml({"timestamps": False, **(tcp or {})})
 
     def lines() -> Iterator[str]:
         yield f'title = "Dumbbell of {flows} SACK flows"\nduration = "{seconds}s"\n'
@@ -67,7 +73,7 @@ def scenario(flows: int, seconds: float, pairs: int | None = None) -> str:
         # ns-2's TCP has no timestamps; everything else is the personality's, and its own defaults agree.
         for i in range(pairs):
             for end in ("from", "to"):
-                yield f'{end}{i} = {{ personality = "sack", tcp = {{ timestamps = false }} }}'
+                yield f'{end}{i} = {{ personality = "sack", tcp = {options} }}'
         yield '\n[links.bottleneck]\nbetween = ["left", "right"]\nrate = "100Mbit/s"\ndelay = "8ms"'
         yield 'queue = "167 packets"\nback = { queue = "10000 packets" }'
         for i in range(pairs):
@@ -84,16 +90,18 @@ def scenario(flows: int, seconds: float, pairs: int | None = None) -> str:
 class Headend:
     """This project's binary."""
 
-    name = "headend"
-
-    def __init__(self, binary: Path, scratch: Path) -> None:
+    def __init__(
+        self, binary: Path, scratch: Path, name: str = "headend", tcp: Mapping[str, object] | None = None
+    ) -> None:
         self.binary = binary
         self.scratch = scratch
+        self.name = name
+        self.tcp = tcp
 
     def command(self, flows: int, seconds: float, pairs: int | None = None) -> list[str]:
         """Writes the scenario and says how to run it."""
-        file = self.scratch / f"dumbbell-{flows}-{seconds}s.toml"
-        file.write_text(scenario(flows, seconds, pairs))
+        file = self.scratch / f"{self.name.replace(' ', '-')}-{flows}-{seconds}s.toml"
+        file.write_text(scenario(flows, seconds, pairs, self.tcp))
         return [str(self.binary), "sim", str(file), "--format", "json"]
 
     @staticmethod
@@ -117,7 +125,28 @@ class Ns2:
         return int(output.split()[-1])
 
 
-Simulator = Headend | Ns2
+class Htsim:
+    """htsim, through a driver for the dumbbell."""
+
+    name = "htsim"
+
+    def __init__(self, program: Path) -> None:
+        self.program = program
+
+    def command(self, flows: int, seconds: float) -> list[str]:
+        """How to run it."""
+        return [str(self.program), str(flows), str(seconds), "3"]
+
+    @staticmethod
+    def packets(output: str) -> int:
+        """Data packets delivered in order, from what the command printed."""
+        return int(output.split()[-1])
+
+
+Simulator = Headend | Ns2 | Htsim
+
+EACH = {"delayed_ack": 1}
+"""Receivers that acknowledge each packet, as htsim's do."""
 
 
 def run(simulator: Simulator, flows: int, seconds: float) -> Run:
@@ -220,6 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", type=Path, default=Path("target/release/headend"))
     parser.add_argument("--out", type=Path, default=Path("out/bench.json"))
+    parser.add_argument("--htsim", type=Path, help="htsim's driver for the dumbbell, to run beside")
     parser.add_argument("--repeats", type=int, default=5, help="runs of each simulator, in turns (default: 5)")
     parser.add_argument("--seconds", type=float, default=60, help="virtual time of each run (default: 60)")
     options = parser.parse_args(arguments)
@@ -230,6 +260,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     simulators: list[Simulator] = [ours]
     if shutil.which("ns"):
         simulators.append(Ns2())
+    if options.htsim:
+        simulators.append(Headend(options.binary, scratch, "headend, each acknowledged", EACH))
+        rack = {**EACH, "recovery": "rack-tlp"}
+        simulators.append(Headend(options.binary, scratch, "headend, each acknowledged, RACK", rack))
+        simulators.append(Htsim(options.htsim.resolve()))
     callgrind = shutil.which("valgrind") is not None
 
     report: dict[str, object] = {
@@ -238,7 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "seconds": options.seconds,
     }
     table = Table("flows", "program", "packets", "CPU s", "Mpkt/s", "range", "instr/pkt", "ratio", box=box.SIMPLE)
-    for flows in (10, 100):
+    for flows in (10, 100, 1_000) if options.htsim else (10, 100):
         runs: dict[str, list[Run]] = {simulator.name: [] for simulator in simulators}
         for _ in range(options.repeats):
             for simulator in simulators:
@@ -289,7 +324,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"Ring TT3 (a), {name}, 300 s: {statistics.median(cpu_s):.2f} CPU s ({min(cpu_s):.2f}..{max(cpu_s):.2f}), "
             f"{verdict} {RING_CPU_S_MAX:g}; {each:.1f} million packets over links a CPU s"
         )
-    if len(simulators) == 1:
+    if not shutil.which("ns"):
         console.print("ns-2 is not installed (Debian package ns2): no ratio")
     console.print(f"Written to {options.out}")
 
