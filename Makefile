@@ -100,7 +100,7 @@ bench-trunk: bench-packages $(TARGET)/release/headend ## as root: a trunk's thro
 	@python3 bench/trunk.py --binary $(TARGET)/release/headend $(foreach part,$(ONLY),--only $(part)) $(if $(PAGE),--page $(PAGE))
 
 .PHONY: bench-socket
-bench-socket: bench-packages $(TARGET)/release/headend ## as root: a tunnel's goodput on damaged lines, its share beside CUBIC and its CPU, beside the kernel's TCPs and kcptun; ONLY="loss share cpu" for parts
+bench-socket: bench-packages $(TARGET)/release/headend ## as root: a tunnel's goodput on damaged lines, its share beside CUBIC, its CPU and memory, beside the kernel's TCPs, kcptun and quinn; ONLY="loss bursts acks reorder share cpu idle" for parts
 	@python3 bench/tunnel.py --binary $(TARGET)/release/headend $(foreach part,$(ONLY),--only $(part)) $(if $(PAGE),--page $(PAGE))
 
 .PHONY: bench-media

@@ -1,8 +1,9 @@
-"""What a tunnel over `headend-socket` gains and takes, beside the kernel's TCPs and kcptun on the same path in turns.
+"""What a tunnel over `headend-socket` gains and takes, beside other ways over the same path in turns.
 
-Two namespaces, and between them a line of `headend emulate` (parts `loss`, `share`) or a veth pair (part `cpu`).
-iperf3 is the judge: it sends through the tunnel's `--forward`, through kcptun, or straight with the kernel's CUBIC or
-BBR, and its server says what came. It takes root, iperf3 and, to be compared with, Debian's package kcptun.
+The others are the kernel's TCPs, kcptun and QUIC. Two namespaces, and between them a line of `headend emulate`, or a
+veth pair (part `cpu`); part `idle` is on the loopback. iperf3 is the judge: it sends through the tunnel's `--forward`,
+through kcptun or quinn, or straight with the kernel's CUBIC or BBR, and its server says what came. It takes root,
+iperf3 and, to be compared with, Debian's package kcptun; quinn is in `bench/quinn`, which cargo builds at first.
 
 A goal that is missed is printed as missed; the exit code is 0 all the same, because the table is what this is for.
 """
@@ -13,6 +14,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import statistics
@@ -20,15 +22,18 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import page
 from machine import cpu_s, machine_cpu_s, run, say, waited_for
 
 ME = f"headend-bench-{os.getpid()}"
+ROOT = Path(__file__).resolve().parents[1]
 LEFT, RIGHT = f"{ME}-l", f"{ME}-r"
 HERE, THERE = "10.83.0.1", "10.83.0.2"
 LINE_BPS = 25e6
@@ -39,6 +44,23 @@ LOSSES = {1: 0.90, 3: 0.88, 10: 0.80}
 """Goals: goodput over what the loss leaves of the line."""
 QUEUES = (0.5, 1.0, 2.0)
 SHARE = (0.4, 0.6)
+HARM_GOAL = 0.85
+"""Of the line left by each of `HARMS`."""
+HARMS = {
+    "bursts": (
+        "losses in bursts of 20 packets, 2% of all",
+        0.02,
+        'loss = { model = "gilbert-elliott", good_to_bad = "0.102%", bad_to_good = "5%" }\nback = { loss = "0%" }',
+    ),
+    "acks": ("5% loss on the way back only", 0.0, 'back = { loss = "5%" }'),
+    "reorder": ("2% of packets 5 ms late, overtaken by others", 0.0, 'reorder = "2%"\nreorder_by = "5ms"'),
+}
+"""What is meant, the part that is lost, and how the emulator is told. With bursts of 20 and a chance p to enter one,
+the part lost is p / (p + 1/20)."""
+IDLE = 10_000
+IDLE_GOAL_KIB = 16
+IDLE_SECONDS = 60
+QUINN_CPU_GOAL = 0.5
 KCPTUN = tuple(path for name in ("client", "server") if (path := shutil.which(f"kcptun-{name}")))
 """As its README recommends for such lines: mode fast3, parity 10+3, and windows that hold the line."""
 
@@ -60,15 +82,13 @@ def process(words: Sequence[object], inside: str, log: Path) -> Iterator[subproc
 
 
 @contextmanager
-def namespaces(
-    options: argparse.Namespace, folder: Path, loss_percent: float | None, queue_bytes: int
-) -> Iterator[None]:
-    """The two, joined by a line that loses so much, or by a veth pair (None)."""
+def namespaces(options: argparse.Namespace, folder: Path, harm: str | None, queue_bytes: int) -> Iterator[None]:
+    """The two, joined by a line that does this to packets, or by a veth pair (None)."""
     try:
         for name in (LEFT, RIGHT):
             run("ip", "netns", "add", name)
             run("ip", "-n", name, "link", "set", "lo", "up")
-        if loss_percent is None:
+        if harm is None:
             run("ip", "link", "add", "ab", "netns", LEFT, "type", "veth", "peer", "name", "ab", "netns", RIGHT)
             for name, address in ((LEFT, HERE), (RIGHT, THERE)):
                 run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "ab")
@@ -81,8 +101,7 @@ def namespaces(
         file.write_text(
             '[nodes.left]\n[nodes.right]\n[links.line]\nbetween = ["left", "right"]\n'
             f'rate = "{LINE_BPS / 1e6:g}Mbit/s"\ndelay = "{RTT_MS / 2:g}ms"\n'
-            f'queue = "{queue_bytes}B"\nloss = "{loss_percent:g}%"\n'
-            'back = { loss = "0%" }\n'
+            f'queue = "{queue_bytes}B"\n{harm}\n'
         )
         log = folder / "emulate.log"
         with log.open("wb") as out:
@@ -171,6 +190,29 @@ def kcptun(folder: Path, port: int) -> Iterator[Way]:
 
 
 @contextmanager
+def quinn(options: argparse.Namespace, folder: Path, port: int, controller: str) -> Iterator[Way]:
+    """Both ends of a connection of quinn's, which carries streams as the tunnel does."""
+    serve = [options.quinn, "serve", f"{THERE}:4434", f"{THERE}:{port}", controller]
+    connect = [options.quinn, "connect", "127.0.0.1:7003", f"{THERE}:4434", controller]
+    with ExitStack() as stack:
+        there = stack.enter_context(process(serve, RIGHT, folder / "quinn-serve.log"))
+        waited_for("quinn's server", lambda: listens(RIGHT, 4434, "u"))
+        here = stack.enter_context(process(connect, LEFT, folder / "quinn-connect.log"))
+        waited_for("quinn's client", lambda: listens(LEFT, 7003))
+        yield Way("127.0.0.1", 7003, pids=(there.pid, here.pid))
+
+
+def built(manifest: Path, *words: object) -> None:
+    """Has cargo build a program."""
+    done = subprocess.run(
+        ["cargo", "build", "--quiet", "--release", "--locked", "--manifest-path", manifest, *map(str, words)],
+        check=False,
+    )
+    if done.returncode != 0:
+        sys.exit(f"{manifest}: cargo could not build it (its words are above)")
+
+
+@contextmanager
 def way(name: str, options: argparse.Namespace, folder: Path, port: int = 5201) -> Iterator[Way]:
     """One of them, ready to carry."""
     if name == "tunnel":
@@ -179,16 +221,21 @@ def way(name: str, options: argparse.Namespace, folder: Path, port: int = 5201) 
     elif name == "kcptun":
         with kcptun(folder, port) as found:
             yield found
+    elif name.startswith("quinn "):
+        with quinn(options, folder, port, name.removeprefix("quinn ")) as found:
+            yield found
     else:
         yield Way(THERE, port, name)
 
 
-def ways() -> list[str]:
-    """Those that this machine has."""
+def ways(options: argparse.Namespace) -> list[str]:
+    """Those that this machine has, or those that were asked for."""
     known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     if len(KCPTUN) < 2:
         say("no kcptun on this machine (apt install kcptun): it is left out")
-    return ["tunnel", "cubic", *(["bbr"] if "bbr" in known else []), *(["kcptun"] if len(KCPTUN) == 2 else [])]
+    names = ["tunnel", "cubic", *(["bbr"] if "bbr" in known else []), *(["kcptun"] if len(KCPTUN) == 2 else [])]
+    names += ["quinn cubic", "quinn bbr"]
+    return [name for name in names if not options.way or name in options.way]
 
 
 @contextmanager
@@ -220,29 +267,57 @@ def verdict(missed: Sequence[str]) -> str:
     return "All goals are met." if not missed else f"Missed: {'; '.join(missed)}."
 
 
+def goodputs(
+    options: argparse.Namespace, folder: Path, names: Sequence[str], about: str, harm: str
+) -> dict[str, float]:
+    """Bits a second that each brings over a line that does this to packets: medians of the rounds."""
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(options.rounds):
+        for name in [*names[turn % len(names) :], *names[: turn % len(names)]]:
+            # A line anew for each, which loses anew.
+            with (
+                namespaces(options, folder, harm, BDP_BYTES),
+                iperf_servers([5201]),
+                way(name, options, folder) as carrying,
+            ):
+                found[name].append(iperf(carrying, options.seconds, 3)["rate_bps"])
+            say(f"{about}, round {turn + 1}, {name}: {found[name][-1] / 1e6:.2f} Mbit/s")
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
 def loss(options: argparse.Namespace, folder: Path) -> str:
     """Goodput on a line that loses packets, over what the loss leaves of it."""
-    names, missed = ways(), []
+    names, missed = ways(options), []
     lines = [f"| loss | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
     for percent, goal in LOSSES.items():
-        found: dict[str, list[float]] = {name: [] for name in names}
-        for turn in range(options.rounds):
-            for name in [*names[turn % len(names) :], *names[: turn % len(names)]]:
-                # A line anew for each, which loses anew.
-                with (
-                    namespaces(options, folder, percent, BDP_BYTES),
-                    iperf_servers([5201]),
-                    way(name, options, folder) as carrying,
-                ):
-                    rate = iperf(carrying, options.seconds, 3)["rate_bps"]
-                found[name].append(rate / (LINE_BPS * (1 - percent / 100)))
-                say(f"{percent}%, round {turn + 1}, {name}: {rate / 1e6:.2f} Mbit/s")
-        medians = {name: statistics.median(values) for name, values in found.items()}
+        got = goodputs(options, folder, names, f"{percent}%", f'loss = "{percent:g}%"\nback = {{ loss = "0%" }}')
+        medians = {name: rate / (LINE_BPS * (1 - percent / 100)) for name, rate in got.items()}
         lines.append(f"| {percent}% | {' | '.join(f'{medians[name]:.2f}' for name in names)} |")
-        if medians["tunnel"] < goal:
+        if medians.get("tunnel", goal) < goal:
             missed.append(f"{percent}%: {medians['tunnel']:.2f}, goal at least {goal:.2f}")
     about = f"Medians of {options.rounds} rounds of {options.seconds:g} s each, after 3 s, {LINE}."
     return "\n".join([*lines, "", f"{about} {verdict(missed)}"])
+
+
+def harmed(kind: str, options: argparse.Namespace, folder: Path) -> str:
+    """Goodput on a line that harms packets in another way than one by one, over what is left of it."""
+    about, lost, harm = HARMS[kind]
+    names = ways(options)
+    got = goodputs(options, folder, names, kind, harm)
+    parts = {name: rate / (LINE_BPS * (1 - lost)) for name, rate in got.items()}
+    missed = [
+        f"{part:.2f}, goal at least {HARM_GOAL}"
+        for name, part in parts.items()
+        if name == "tunnel" and part < HARM_GOAL
+    ]
+    lines = [
+        f"| {' | '.join(names)} |",
+        "|---" * len(names) + "|",
+        f"| {' | '.join(f'{parts[name]:.2f}' for name in names)} |",
+    ]
+    told = f"Goodput with {about}, over what is left of the line. Medians of {options.rounds} rounds of "
+    told += f"{options.seconds:g} s each, after 3 s, {LINE}. {verdict(missed)}"
+    return "\n".join([*lines, "", told])
 
 
 def together(flows: dict[str, Way], seconds: float) -> dict[str, float]:
@@ -262,13 +337,13 @@ def together(flows: dict[str, Way], seconds: float) -> dict[str, float]:
 
 def share(options: argparse.Namespace, folder: Path) -> str:
     """What a flow has of a line that one of the kernel's CUBIC is on, without damage."""
-    names, missed = ways(), []
+    names, missed = ways(options), []
     lines = [f"| queue [BDP] | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
     for depth in QUEUES:
         cells = []
         for name in names:
             with (
-                namespaces(options, folder, 0, int(depth * BDP_BYTES)),
+                namespaces(options, folder, "", int(depth * BDP_BYTES)),
                 iperf_servers([5201, 5202]),
                 way(name, options, folder) as carrying,
             ):
@@ -287,7 +362,7 @@ def share(options: argparse.Namespace, folder: Path) -> str:
 
 def cpu(options: argparse.Namespace, folder: Path) -> str:
     """What a byte costs, one stream over a veth pair: of both ends' processes, and of the whole machine."""
-    names = [name for name in ways() if name != "bbr"]
+    names = [name for name in ways(options) if name != "bbr"]
     found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in names}
     for turn in range(options.rounds):
         for name in [*names[turn % len(names) :], *names[: turn % len(names)]]:
@@ -305,10 +380,70 @@ def cpu(options: argparse.Namespace, folder: Path) -> str:
         rate, daemons, machine = (statistics.median(values) for values in zip(*rows, strict=True))
         lines.append(f"| {name} | {rate:.0f} | {daemons:.2f} | {machine:.2f} |")
     about = f"Medians of {options.rounds} rounds of {options.cpu_seconds:g} s each; all on the same machine."
+    of = {name: statistics.median(row[1] for row in rows) for name, rows in found.items()}
+    for other in of:
+        if other.startswith("quinn") and "tunnel" in of:
+            part = of["tunnel"] / of[other]
+            about += f" The tunnel takes {part:.2f} of the CPU time of {other} (goal {QUINN_CPU_GOAL} at most)."
     return "\n".join([*lines, "", about])
 
 
-PARTS: dict[str, Callable[[argparse.Namespace, Path], str]] = {"loss": loss, "share": share, "cpu": cpu}
+def idle(options: argparse.Namespace, _: Path) -> str:
+    """What ten thousand idle connections take of memory, and how often they wake anybody."""
+    built(ROOT / "Cargo.toml", "-p", "headend-socket", "--example", "idle")
+    program = options.binary.parent / "examples" / "idle"
+    with ExitStack() as stack:
+        server = stack.enter_context(subprocess.Popen([program, "serve", str(IDLE)], stdout=subprocess.PIPE, text=True))
+        stack.callback(server.kill)
+        assert server.stdout
+        address, key = server.stdout.readline().split()
+        before = resident_kib(server.pid)
+        client = stack.enter_context(
+            subprocess.Popen([program, "connect", str(IDLE), address, key], stdout=subprocess.PIPE, text=True)
+        )
+        stack.callback(client.kill)
+        assert client.stdout
+        empty = client.stdout.readline().strip()
+        client_before = resident_kib(client.pid)
+        connected = client.stdout.readline().strip()
+        if (empty, connected) != ("ready", "connected"):
+            sys.exit(f"idle: the client ended after {empty!r}, {connected!r}")
+        rows = []
+        for name, pid, start in (("server", server.pid, before), ("client", client.pid, client_before)):
+            cpu_before, woken = cpu_s(pid), switches(pid)
+            rows.append((name, (resident_kib(pid) - start) / IDLE, pid, cpu_before, woken))
+        time.sleep(IDLE_SECONDS)
+        lines = ["| end | KiB a connection | wake-ups a second | CPU [ms/s] |", "|---|---|---|---|"]
+        missed = []
+        for name, kib, pid, cpu_before, woken in rows:
+            a_second = (switches(pid) - woken) / IDLE_SECONDS
+            spent = (cpu_s(pid) - cpu_before) / IDLE_SECONDS * 1000
+            lines.append(f"| {name} | {kib:.1f} | {a_second:.1f} | {spent:.1f} |")
+            if kib > IDLE_GOAL_KIB:
+                missed.append(f"{name}: {kib:.1f} KiB, goal {IDLE_GOAL_KIB} at most")
+    about = (
+        f"{IDLE} connections between two processes, watched for {IDLE_SECONDS} s; each client's keeps alive every 25 s."
+    )
+    return "\n".join([*lines, "", f"{about} {verdict(missed)}"])
+
+
+def resident_kib(pid: int) -> int:
+    """Memory that a process has."""
+    return int(re.search(r"VmRSS:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())[1])
+
+
+def switches(pid: int) -> int:
+    """Times that a process has waited so far: it was woken as often."""
+    return int(re.search(r"\nvoluntary_ctxt_switches:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())[1])
+
+
+PARTS: dict[str, Callable[[argparse.Namespace, Path], str]] = {
+    "loss": loss,
+    **{kind: partial(harmed, kind) for kind in HARMS},
+    "share": share,
+    "cpu": cpu,
+    "idle": idle,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -316,6 +451,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", type=Path, default=Path("target/release/headend"))
     parser.add_argument("--only", choices=PARTS, action="append", help="a part; may be said again (default: all)")
+    parser.add_argument("--way", action="append", help="one of the ways alone, such as `quinn bbr`; may be said again")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=20.0, help="of each transfer on a damaged line (default: 20)")
     parser.add_argument("--fill", type=float, default=60.0, help="seconds of each run beside CUBIC (default: 60)")
@@ -329,6 +465,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"{options.binary}: no such file; expected the program, as `cargo build --release` makes it (--binary)"
         )
     options.binary = options.binary.resolve()
+    target = options.binary.parent.parent / "quinn"
+    options.quinn = target / "release" / "quinn-forward"
+    if set(options.only or PARTS) - {"idle"} and any("quinn" in name for name in ways(options)):
+        built(ROOT / "bench/quinn/Cargo.toml", "--target-dir", target)
     for name in ("SIGTERM", "SIGINT"):
         signal.signal(getattr(signal, name), lambda *_: sys.exit("ended"))
     for name in options.only or PARTS:
