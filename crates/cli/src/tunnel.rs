@@ -1,5 +1,6 @@
 //! `headend tunnel`
 
+mod admin;
 mod connect;
 mod datagrams;
 mod relay;
@@ -72,6 +73,14 @@ struct Common {
     /// Send no datagram of UDP that cannot come within this time
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = life)]
     udp_deadline: Duration,
+
+    /// Serve /status, /metrics (for Prometheus) and /healthz over HTTP at this address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    admin: Option<SocketAddr>,
+
+    /// Networks whose hosts may look at --admin, if it is beyond the loopback
+    #[arg(long, value_name = "NETWORK", value_parser = network)]
+    admin_clients: Vec<ipnet::IpNet>,
 }
 
 #[derive(Args, Debug)]
@@ -149,7 +158,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::Keygen { key } => {
             let identity = Identity::generate();
-            identity.save(key)?;
+            identity.save(key).map_err(|error| match error.source.kind() {
+                std::io::ErrorKind::AlreadyExists => Failure::Wrong(format!(
+                    "{}: there is a key already, and a lost one locks its owner out: name another file, or remove this one first",
+                    key.display()
+                )),
+                _ => Failure::from(error),
+            })?;
             printing::print(|out| writeln!(out, "{}", identity.public()))
         }
         Command::Serve(arguments) => in_runtime(|| serve::run(arguments)),

@@ -134,6 +134,36 @@ fn comes_back(mut stream: TcpStream, len: usize) {
     assert!(all == bytes, "{} of {len} bytes came back", all.len());
 }
 
+/// What an end tells at its place to look.
+fn looked(at: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn each_end_tells_its_operator_of_its_connections() {
+    let (tunnel, server) = (Tunnel::new(), echo());
+    let file = |name| path(tunnel.folder.path(), name);
+    let (key, authorized) = (file("server.key"), file("authorized_keys"));
+    let serve =
+        ["serve", "--listen", "127.0.0.1:0", "--key", &key, "--authorized", &authorized, "--allow", "127.0.0.1"];
+    let serving = End::start(&[&serve[..], &["--admin", "127.0.0.1:0"]].concat(), 2);
+    let (to, key, forward) = (serving.addresses[0].to_string(), file("client.key"), format!("127.0.0.1:0:{server}"));
+    let connect = ["connect", &to, "--key", &key, "--server", &tunnel.server_key, "--forward", &forward];
+    let connected = End::start(&[&connect[..], &["--admin", "127.0.0.1:0"]].concat(), 2);
+    comes_back(TcpStream::connect(connected.addresses[0]).unwrap(), 10_000);
+    assert!(looked(connected.addresses[1], "/healthz").ends_with("connected\n"));
+    let status = looked(connected.addresses[1], "/status");
+    assert!(status.contains(&tunnel.server_key) && status.contains("\"streams_begun\":1"), "{status}");
+    let metrics = looked(serving.addresses[1], "/metrics");
+    assert!(metrics.contains("\nheadend_tunnel_connections_total 1\n"), "{metrics}");
+    assert!(metrics.contains("\nheadend_tunnel_sent_total{peer="), "{metrics}");
+}
+
 #[test]
 fn a_tunnel_carries_bytes_and_half_closes_in_every_way_in() {
     let (mut tunnel, server) = (Tunnel::new(), echo());
@@ -254,6 +284,12 @@ fn what_cannot_be_is_told_with_what_to_do() {
     assert!(said(&["--key", &key]).contains("--socks 127.0.0.1:1080"));
     assert!(said(&["--key", &key, "--socks", "0.0.0.0:0"]).contains("--clients 10.0.0.0/8"));
     assert!(said(&["--key", &key, "--forward", "80"]).contains("8080:10.0.0.5:80"));
+    assert!(
+        said(&["--key", &key, "--socks", "127.0.0.1:0", "--admin", "0.0.0.0:0"]).contains("--admin-clients 10.0.0.0/8")
+    );
+    let again = headend(&["tunnel", "keygen", &key]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("name another file"), "{again:?}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Mutex;
 
+use super::admin::{self, Books};
 use super::datagrams::{self, Flows};
 use super::speech::Kind;
 use super::{ConnectArguments, Signals, relay, speech};
@@ -51,6 +52,7 @@ pub(super) struct Lane {
     /// The time for which a datagram of UDP is worth something.
     life: Duration,
     state: Mutex<State>,
+    books: Arc<Books>,
 }
 
 #[derive(Default)]
@@ -62,13 +64,21 @@ struct State {
 pub(super) async fn run(arguments: &ConnectArguments) -> Result<(), Failure> {
     let ways = ways(arguments)?;
     let (identity, config) = (arguments.common.identity()?, arguments.common.config());
+    let looked_at = admin::listen(&arguments.common).await?;
     privilege::raise_open_files(DESCRIPTORS);
     let server = resolve(&arguments.server).map_err(Failure::Wrong)?;
     let unspecified: SocketAddr = if server.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let endpoint = Endpoint::client(unspecified, identity, config);
     let endpoint = endpoint.map_err(|error| Failure::Failed(format!("open a UDP socket: {error}")))?;
     let (name, key) = (arguments.server.clone(), arguments.server_key);
-    let lane = Arc::new(Lane { endpoint, name, key, life: arguments.common.udp_deadline, state: Mutex::default() });
+    let lane = Arc::new(Lane {
+        endpoint,
+        name,
+        key,
+        life: arguments.common.udp_deadline,
+        state: Mutex::default(),
+        books: Arc::default(),
+    });
     let mut signals = Signals::new()?;
     let clients = Arc::new(Networks::new(arguments.clients.clone()));
     for (address, way) in ways {
@@ -90,6 +100,8 @@ pub(super) async fn run(arguments: &ConnectArguments) -> Result<(), Failure> {
         eprintln!("{} (UDP) leads to {}", socket.local_addr().unwrap_or(one.listen), one.to);
         tokio::spawn(datagrams::listen(socket, one.to.clone(), lane.clone(), clients.clone()));
     }
+    admin::answer(looked_at, &lane.endpoint, &lane.books, true);
+    admin::tell_supervisor(&format!("to {}", lane.name))?;
     tokio::select! {
         () = greet(&lane) => {}
         is_end = signals.is_end() => if is_end { return Ok(()) },
@@ -170,7 +182,11 @@ impl Lane {
                 let carrier = (connection.clone(), Flows::start(connection.clone(), self.life));
                 (state.connection, state.failed) = (Some(carrier.clone()), None);
                 let (name, watched) = (self.name.clone(), connection);
-                tokio::spawn(async move { eprintln!("{name}: {}", watched.ended().await) });
+                let entry = self.books.enter(&watched);
+                tokio::spawn(async move {
+                    eprintln!("{name}: {}", watched.ended().await);
+                    drop(entry);
+                });
                 Ok(carrier)
             }
             Err(why) => {
@@ -182,6 +198,7 @@ impl Lane {
 
     /// A stream to a destination, which the server has reached.
     async fn open(&self, to: &Destination) -> Result<Stream, Unreached> {
+        Books::count(&self.books.streams);
         let own = |why: String| Unreached::new(FailureKind::Own, why);
         let connection = self.connection().await.map_err(own)?;
         let mut stream = connection.open().await.map_err(|why| own(format!("{}: {why}", self.name)))?;
@@ -189,7 +206,10 @@ impl Lane {
         stream.write_all(&speech::request(Kind::Bytes, to)).await.map_err(lost)?;
         match speech::read_answer(&mut stream).await.map_err(lost)? {
             None => Ok(stream),
-            Some(failure) => Err(failure),
+            Some(failure) => {
+                Books::count(&self.books.failures);
+                Err(failure)
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use headend_socket::{Connection, Endpoint, PublicKey, Stream};
 use rustix::thread::CapabilitySet;
 use tokio::io::AsyncWriteExt;
 
+use super::admin::{self, Books};
 use super::datagrams::{self, Flows};
 use super::speech::Kind;
 use super::{ServeArguments, Signals, authorized, relay, speech};
@@ -38,6 +39,7 @@ pub(super) async fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let listen = arguments.listen;
     let endpoint = Endpoint::server(listen, identity, allow, config)
         .map_err(|error| Failure::Failed(format!("listen on {listen} (UDP): {error}")))?;
+    let looked_at = admin::listen(&arguments.common).await?;
     privilege::raise_open_files(DESCRIPTORS);
     become_nobody(arguments.user.as_deref())?;
     let outward = Outward::new(arguments.destinations());
@@ -46,11 +48,14 @@ pub(super) async fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let mut signals = Signals::new()?;
     eprintln!("public key of this server: {public}");
     eprintln!("listening on {} (UDP) for {} keys", endpoint.address(), lock(&keys).len());
+    let books = Arc::new(Books::default());
+    admin::answer(looked_at, &endpoint, &books, false);
+    admin::tell_supervisor(&format!("listening on {}", endpoint.address()))?;
     loop {
         tokio::select! {
             accepted = endpoint.accept() => match accepted {
                 Some(connection) => {
-                    tokio::spawn(client(connection, outward.clone(), life));
+                    tokio::spawn(client(connection, outward.clone(), life, books.clone()));
                 }
                 None => {
                     let why = endpoint.failed().unwrap_or_else(|| "the socket is closed".to_owned());
@@ -89,14 +94,15 @@ fn lock(keys: &Keys) -> MutexGuard<'_, BTreeSet<PublicKey>> {
 }
 
 /// Serves a client until its connection ends.
-async fn client(connection: Connection, outward: Arc<Outward>, life: Duration) {
+async fn client(connection: Connection, outward: Arc<Outward>, life: Duration, books: Arc<Books>) {
+    let _entry = books.enter(&connection);
     let Some((key, from, _)) = connection.look() else { return };
     eprintln!("{key} is connected from {from}");
     let flows = Flows::start(connection.clone(), life);
     let why = loop {
         match connection.accept().await {
             Ok(stream) => {
-                tokio::spawn(serve(stream, from, outward.clone(), flows.clone()));
+                tokio::spawn(serve(stream, from, outward.clone(), flows.clone(), books.clone()));
             }
             Err(why) => break why,
         }
@@ -105,8 +111,9 @@ async fn client(connection: Connection, outward: Arc<Outward>, life: Duration) {
 }
 
 /// Connects a stream to where it wants to go.
-async fn serve(mut stream: Stream, from: SocketAddr, outward: Arc<Outward>, flows: Arc<Flows>) {
+async fn serve(mut stream: Stream, from: SocketAddr, outward: Arc<Outward>, flows: Arc<Flows>, books: Arc<Books>) {
     let Ok(Ok((kind, to))) = tokio::time::timeout(REQUEST, speech::read_request(&mut stream)).await else { return };
+    Books::count(&books.streams);
     if kind == Kind::Datagrams {
         return datagrams::serve(stream, to, from.ip().to_canonical(), flows, outward).await;
     }
@@ -118,6 +125,7 @@ async fn serve(mut stream: Stream, from: SocketAddr, outward: Arc<Outward>, flow
             }
         }
         Err(failure) => {
+            Books::count(&books.failures);
             let told = speech::answer(&mut stream, Some(&failure)).await;
             if told.is_ok() && stream.shutdown().await.is_ok() {
                 let _ = stream.sent().await;
