@@ -1,9 +1,10 @@
 """What a trunk costs and does, beside plain forwarding and wireguard-go on the same path in the same run.
 
 Four namespaces in a row: a user, a site, a site, a user. What carries packets between the sites takes turns: nothing
-(plain forwarding), a trunk with native carriage, one with sealed carriage, wireguard-go. CPU is that of the whole
-machine, all kinds but idle; that of the daemons is what their processes used. Each part prints and writes a table of
-its own (`--only`). It takes root, iperf3 and, for wireguard-go, go: it is fetched and built as a Go module.
+(plain forwarding), a trunk with native carriage, with tunnelled and with sealed carriage, wireguard-go. CPU is
+that of the whole machine, all kinds but idle; that of the daemons is what their processes used. Each part prints and
+writes a table of its own (`--only`). It takes root, iperf3 and, for wireguard-go, go: it is fetched and built as a Go
+module.
 
 A goal that is missed is printed as missed; the exit code is 0 all the same, because the table is what this is for.
 """
@@ -41,7 +42,7 @@ USER_ADDRESSES = ("10.77.1.2", "10.77.2.2")
 SITE_ADDRESSES = ("10.77.9.1", "10.77.9.2")
 PATH_ADDRESSES = ("10.83.0.1", "10.83.0.2")
 """Of the devices that `headend emulate` makes."""
-WAYS = ("plain", "native", "sealed", "wireguard-go")
+WAYS = ("plain", "native", "tunnelled", "sealed", "wireguard-go")
 WIREGUARD = "golang.zx2c4.com/wireguard@latest"
 ROUND_TRIPS = 4_000
 
@@ -138,10 +139,10 @@ def trunk(binary: Path, folder: Path, carriage: str, ends: Sequence[str], peer: 
             run(binary, "trunk", "keygen", key).strip() if not key.exists() else (folder / f"{side}.pub").read_text()
         )
         (folder / f"{side}.pub").write_text(keys[side])
-    if carriage == "sealed":
-        unroute()
-    else:
+    if carriage == "native":
         route(ends)
+    else:
+        unroute()
     with ExitStack() as stack:
         pids, sockets = [], []
         for side, site in enumerate(SITES):
@@ -269,7 +270,7 @@ def throughput(streams: int, options: argparse.Namespace, folder: Path) -> str:
     medians = {name: [statistics.median(values) for values in zip(*rows, strict=True)] for name, rows in found.items()}
     plain = medians["plain"]
     theirs = medians.get("wireguard-go")
-    goals = {"native": (2.0, 0.10, 0.5), "sealed": (4.5, 0.33, 0.2)}
+    goals = {"native": (2.0, 0.10, 0.5), "tunnelled": (2.2, 0.125, 0.4), "sealed": (4.5, 0.33, 0.2)}
     lines = [
         f"| {'one stream' if streams == 1 else f'{streams} streams'} | Gbit/s | over plain | all CPU [s/GB] "
         "| over plain | daemons' CPU [s/GB] | over wireguard-go's |",
@@ -339,7 +340,7 @@ def latency(options: argparse.Namespace, folder: Path) -> str:
         both = [quantile(name, 0.5), quantile(name, 0.99)]
         added = [both[0] - quantile("plain", 0.5), both[1] - quantile("plain", 0.99)]
         lines.append(f"| {name} | {both[0]:.0f} | {both[1]:.0f} | {added[0]:.0f} | {added[1]:.0f} |")
-        if name in ("native", "sealed"):
+        if name in ("native", "tunnelled", "sealed"):
             missed += [
                 f"{name}: {what} {value:.0f}, goal under {most}"
                 for what, value, most in (("median", added[0], 100), ("99%", added[1], 1000))

@@ -126,7 +126,7 @@ fn check(path: &Path) -> Result<(), Failure> {
     let config = &read.config;
     printing::print(|out| {
         writeln!(out, "public key of this site: {}", read.identity.public())?;
-        writeln!(out, "socket: UDP {}", config.listen)?;
+        writeln!(out, "socket: UDP {}", listens(config))?;
         writeln!(out, "status: {}", read.status.display())?;
         if let Some(admin) = &read.admin {
             writeln!(out, "page: http://{}", admin.address)?;
@@ -142,7 +142,7 @@ fn check(path: &Path) -> Result<(), Failure> {
                 "set in the kernel, and taken away at the end, but for what stops packets (`headend trunk down`):"
             )?,
         }
-        trunk::settings(config).iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+        trunk::settings(config, &read.identity.public()).iter().try_for_each(|line| writeln!(out, "  {line}"))?;
         advice(config).iter().try_for_each(|line| writeln!(out, "this machine: {line}"))
     })
 }
@@ -158,12 +158,24 @@ fn down(path: &Path) -> Result<(), Failure> {
     })
 }
 
+/// The place where it listens, in words.
+fn listens(config: &Config) -> String {
+    match config.carriage {
+        Carriage::Tunnelled => format!("port {} inside the tunnels", config.listen.port()),
+        _ => config.listen.to_string(),
+    }
+}
+
 /// The way that packets for a peer take, in words.
 fn way(config: &Config, number: usize, peer: &PeerConfig) -> String {
     let networks = peer.networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     match config.carriage {
         Carriage::Native => {
             format!("{networks}: native carriage through netfilter's queue {}", usize::from(config.queue) + number)
+        }
+        Carriage::Tunnelled => {
+            let queue = usize::from(config.queue) + number;
+            format!("{networks}: tunnelled carriage through netfilter's queue {queue}, into VXLAN")
         }
         Carriage::Sealed => format!("{networks}: sealed carriage through the device {}", config.device.name),
         Carriage::Probe => "a probe".to_owned(),
@@ -273,7 +285,7 @@ fn prepare(trunk: &Trunk, config: &Config, reloader: &Reloader, notes: &[String]
         eprintln!("page, /status, /metrics and /healthz at http://{}", page.local_addr().unwrap_or(admin.address));
         admin::answer(page, admin, config.name.clone(), trunk.handle())?;
     }
-    eprintln!("listening on {} (UDP), status at {}", config.listen, status.display());
+    eprintln!("listening on {} (UDP), status at {}", listens(config), status.display());
     for (number, peer) in config.peers.iter().enumerate() {
         eprintln!("peer {}: {}", peer.name, way(config, number, peer));
     }

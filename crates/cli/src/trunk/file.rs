@@ -124,6 +124,7 @@ struct File {
 #[serde(rename_all = "kebab-case")]
 enum CarriageName {
     Native,
+    Tunnelled,
     Sealed,
 }
 
@@ -286,6 +287,7 @@ impl File {
         let status = self.status.map(|path| folder.join(path));
         let (carriage, why) = match self.carriage {
             Some(CarriageName::Native) => (Carriage::Native, "the file says so".to_owned()),
+            Some(CarriageName::Tunnelled) => (Carriage::Tunnelled, "the file says so".to_owned()),
             Some(CarriageName::Sealed) => (Carriage::Sealed, "the file says so".to_owned()),
             None => Carriage::of_machine(),
         };
@@ -326,7 +328,7 @@ impl File {
 /// What becomes of users' packets without the trunk: unencrypted they pass only where they pass so with it, or where the file says so.
 fn fallback(said: Option<FallbackName>, carriage: Carriage) -> Fallback {
     match (said, carriage) {
-        (Some(FallbackName::Direct), _) | (None, Carriage::Native) => Fallback::Direct,
+        (Some(FallbackName::Direct), _) | (None, Carriage::Native | Carriage::Tunnelled) => Fallback::Direct,
         (Some(FallbackName::Block), _) | (None, _) => Fallback::Block,
     }
 }

@@ -13,10 +13,11 @@ use super::peer::Peer;
 use super::probe::Probe;
 use super::runs::Place;
 use super::sealed::{self, Sealed, Strays};
+use super::tunnels::Tunnels;
 use crate::error::Error;
 use crate::iptables::FAMILIES;
 use crate::nfqueue::Queue;
-use headend_datagram::Outbox;
+use headend_datagram::{Outbox, PublicKey};
 
 /// What carries users' packets.
 #[derive(Debug)]
@@ -53,10 +54,13 @@ impl Carriage {
     }
 }
 
-/// What a trunk sets in the kernel, for people to read.
-pub fn settings(config: &Config) -> Vec<String> {
+/// What a trunk of the site that has the public key `own` sets in the kernel, for people to read.
+pub fn settings(config: &Config, own: &PublicKey) -> Vec<String> {
     match config.carriage {
-        Carriage::Native => native::rules(config, &native::numbers(config)).shown(),
+        Carriage::Native | Carriage::Tunnelled => {
+            let tunnels = Tunnels::new(config, own).map(|tunnels| tunnels.shown()).unwrap_or_default();
+            [tunnels, native::rules(config, &native::numbers(config)).shown()].concat()
+        }
         Carriage::Probe => Vec::new(),
         Carriage::Sealed => {
             let name = &config.device.name;
@@ -72,9 +76,9 @@ pub fn settings(config: &Config) -> Vec<String> {
 
 impl Carrier {
     /// Opens what brings packets, without what leads them there.
-    pub(super) fn open(config: &Config) -> Result<Carrier, Error> {
+    pub(super) fn open(config: &Config, own: &PublicKey) -> Result<Carrier, Error> {
         Ok(match config.carriage {
-            Carriage::Native => Carrier::Native(Native::open(config)?),
+            Carriage::Native | Carriage::Tunnelled => Carrier::Native(Native::open(config, own)?),
             Carriage::Sealed => Carrier::Sealed(Box::new(Sealed::open(config)?)),
             Carriage::Probe => Carrier::Probe(Probe::new(config)),
         })

@@ -26,7 +26,7 @@ impl Config {
             return wrong("listen", why);
         }
         self.check_carriage()?;
-        if self.carriage == Carriage::Native && self.at_end == Fallback::Block && self.fallback == Fallback::Direct {
+        if self.carriage.is_the_kernels() && self.at_end == Fallback::Block && self.fallback == Fallback::Direct {
             let why = "\"block\" keeps the rules of a trunk that stops packets: say `fallback = \"block\"` too";
             return wrong("at_end", why.to_owned());
         }
@@ -48,7 +48,11 @@ impl Config {
             }
             peer.check(&self.peers[..number], self.listen).map_err(of_peer)?;
             self.check_places(peer).map_err(of_peer)?;
-            if self.carriage == Carriage::Native && peer.send.losses != Losses::All {
+            if self.carriage == Carriage::Tunnelled && peer.endpoint.is_none() {
+                let why = "missing: a tunnel of VXLAN begins and ends at addresses that are known at both sites";
+                return Err(of_peer(("endpoint".to_owned(), why.to_owned())));
+            }
+            if self.carriage.is_the_kernels() && peer.send.losses != Losses::All {
                 let why =
                     "only sealed carriage knows which packets were lost: say `carriage = \"sealed\"`, or leave it out";
                 return Err(of_peer(("losses".to_owned(), why.to_owned())));
@@ -62,17 +66,21 @@ impl Config {
         if self.carriage == Carriage::Probe {
             return Ok(());
         }
-        if self.carriage == Carriage::Native {
+        if self.carriage.is_the_kernels() {
             let said = [
-                ("mtu", device.mtu.is_some()),
+                ("mtu", device.mtu.is_some() && self.carriage == Carriage::Native),
                 ("addresses", !device.addresses.is_empty()),
                 ("clamp_mss", device.clamps_mss),
             ];
             let why = "only sealed carriage has a device: say `carriage = \"sealed\"`, or leave this out";
-            let wanted = said.into_iter().find(|(_, is_said)| *is_said);
-            return wanted.map_or(Ok(()), |(field, _)| wrong(field, why.to_owned()));
+            if let Some((field, _)) = said.into_iter().find(|(_, is_said)| *is_said) {
+                return wrong(field, why.to_owned());
+            }
+            if self.carriage == Carriage::Native {
+                return Ok(());
+            }
         }
-        if self.fallback == Fallback::Direct {
+        if self.carriage == Carriage::Sealed && self.fallback == Fallback::Direct {
             let why =
                 "\"direct\" would send users' packets unencrypted past a sealed trunk: leave it out, or say \"block\"";
             return wrong("fallback", why.to_owned());
@@ -89,8 +97,8 @@ impl Config {
             Some(mtu) if !MTU.contains(&mtu) => {
                 wrong("mtu", format!("found {mtu} bytes, expected {} to {}", MTU.start(), MTU.end()))
             }
-            Some(mtu) if has_ipv6 && mtu < MTU_IPV6 => {
-                wrong("mtu", format!("found {mtu} bytes; networks of IPv6 need {MTU_IPV6} at least (RFC 8200)"))
+            Some(mtu) if (has_ipv6 || self.carriage == Carriage::Tunnelled) && mtu < MTU_IPV6 => {
+                wrong("mtu", format!("found {mtu} bytes; IPv6 needs {MTU_IPV6} at least (RFC 8200)"))
             }
             _ => Ok(()),
         }

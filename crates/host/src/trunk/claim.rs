@@ -7,6 +7,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use super::config::Config;
 use super::routes::Routes;
 use super::rules::Rules;
+use super::tunnels;
 use crate::error::Error;
 use crate::netlink::Netlink;
 
@@ -48,6 +49,9 @@ pub fn clear(config: &Config) -> Result<Vec<String>, Error> {
     match routes.remove(&mut Netlink::open()?, |_| true)? {
         0 => {}
         removed => said.push(format!("removed {removed} routes that stopped packets")),
+    }
+    for device in tunnels::remove(&mut Netlink::open()?, &config.name)? {
+        said.push(format!("removed the device {device}"));
     }
     let rules = Rules { name: config.name.clone(), queues: Vec::new(), bypass: true };
     if rules.remove()? {

@@ -57,6 +57,8 @@ pub struct Config {
 pub enum Carriage {
     /// The kernel forwards them as they are; control packets go beside them.
     Native,
+    /// As natively, but the kernel forwards them into a tunnel of VXLAN, and control packets with them.
+    Tunnelled,
     /// They come into this process, and go in datagrams of its own, encrypted and numbered.
     Sealed,
     /// There are none: the datagrams are as in sealed carriage, and their packets are thrown away where they arrive.
@@ -69,6 +71,7 @@ impl Carriage {
             Carriage::Native => 0,
             Carriage::Sealed => 1,
             Carriage::Probe => 2,
+            Carriage::Tunnelled => 3,
         }
     }
 
@@ -77,14 +80,21 @@ impl Carriage {
             0 => Some(Carriage::Native),
             1 => Some(Carriage::Sealed),
             2 => Some(Carriage::Probe),
+            3 => Some(Carriage::Tunnelled),
             _ => None,
         }
+    }
+
+    /// True if the kernel holds and forwards users' packets.
+    pub(super) fn is_the_kernels(self) -> bool {
+        matches!(self, Carriage::Native | Carriage::Tunnelled)
     }
 
     /// Its name in files.
     pub fn name(self) -> &'static str {
         match self {
             Carriage::Native => "native",
+            Carriage::Tunnelled => "tunnelled",
             Carriage::Sealed => "sealed",
             Carriage::Probe => "probe",
         }

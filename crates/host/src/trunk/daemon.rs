@@ -1,7 +1,7 @@
 //! A trunk's loop: one thread that waits for users' packets, for datagrams of peers and for the next deadline.
 
 use std::io::{self, IoSliceMut};
-use std::net::UdpSocket;
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +26,7 @@ use super::reload::{NotTaken, Order};
 use super::runs::Place;
 use super::sealed;
 use super::status::{PeerStatus, Status};
+use super::tunnels;
 use super::wire::{self, COOKIE_REPLY, Datagram, SEALED_HEADER};
 use crate::clock::Monotonic;
 use crate::error::{During, Error};
@@ -99,11 +100,16 @@ impl Trunk {
                 io::Error::new(io::ErrorKind::PermissionDenied, format!("this process lacks {}", missing.join("; ")));
             return Err(Error::new("start a trunk", why));
         }
-        let listen = config.listen;
+        let own = identity.public();
+        // Control packets come out of the tunnel, whose addresses are of IPv6.
+        let listen = match config.carriage {
+            Carriage::Tunnelled => SocketAddr::from((Ipv6Addr::UNSPECIFIED, config.listen.port())),
+            _ => config.listen,
+        };
         let socket = UdpSocket::bind(listen).during(|| format!("listen on {listen}"))?;
         let state = UdpSocketState::new((&socket).into()).during(|| format!("listen on {listen}"))?;
         enlarge(&socket);
-        let mut carrier = Carrier::open(&config)?;
+        let mut carrier = Carrier::open(&config, &own)?;
         let wake =
             rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).during(|| "make an eventfd")?;
         let claim = claim(&config.name)?;
@@ -400,7 +406,12 @@ pub(super) fn habits(config: &Config) -> Habits {
 fn new_peer(config: &Config, identity: &Arc<Identity>, peer: PeerConfig, number: u8) -> Peer {
     let classes: Vec<_> = config.classes.iter().map(|class| class.queue).collect();
     let edge = Turns::new(&classes, config.schedule);
-    Peer::new(peer, identity.clone(), number, edge, habits(config))
+    let inside = tunnels::inside(config, &identity.public(), &peer);
+    let mut peer = Peer::new(peer, identity.clone(), number, edge, habits(config));
+    if let Some(to) = inside {
+        peer.way = Some(Way { to, from: None });
+    }
+    peer
 }
 
 /// The place of each of these peers, by its number.

@@ -16,6 +16,7 @@
 //! | `classify` | the flow and the class of a packet, by its first bytes |
 //! | `carrier` | the carriage, one of the two that follow |
 //! | `native` `rules` | the kernel's queues of packets; the rules that lead them there |
+//! | `tunnels` | devices of VXLAN, into which the kernel forwards in tunnelled carriage |
 //! | `sealed` `routes` | the device; the routes that lead there |
 //! | `mtu` | the search for the longest packet that passes to a peer |
 //! | `mss` | the segments that users' TCPs announce, cut to what passes |
@@ -49,6 +50,7 @@ mod sealed;
 mod session;
 mod status;
 mod store;
+mod tunnels;
 pub mod wire;
 
 pub use carrier::settings;

@@ -12,9 +12,10 @@ use super::classify::{self, Numbers};
 use super::config::{Config, Fallback, PeerConfig};
 use super::peer::{Hold, Peer};
 use super::rules::Rules;
+use super::tunnels::Tunnels;
 use crate::error::{During, Error};
 use crate::nfqueue::Queue;
-use headend_datagram::Outbox;
+use headend_datagram::{Outbox, PublicKey};
 
 /// Reads of one queue in a row before others have their turn.
 const BATCHES_A_LOOK: usize = 8;
@@ -26,6 +27,8 @@ pub(super) struct Native {
     /// The peers' numbers, in the order of the queues.
     numbers: Vec<u8>,
     rules: Rules,
+    /// The devices into which packets go, in tunnelled carriage.
+    tunnels: Option<Tunnels>,
     leaving: Vec<Waiting>,
 }
 
@@ -52,10 +55,11 @@ pub(super) fn rules(config: &Config, numbers: &[u8]) -> Rules {
 
 impl Native {
     /// Opens the queues in the calling thread's namespace, without rules.
-    pub(super) fn open(config: &Config) -> Result<Native, Error> {
+    pub(super) fn open(config: &Config, own: &PublicKey) -> Result<Native, Error> {
         let numbers = numbers(config);
         let queues: Result<Vec<Queue>, Error> = numbers.iter().map(|number| open_queue(config, *number)).collect();
-        Ok(Native { queues: queues?, rules: rules(config, &numbers), numbers, leaving: Vec::new() })
+        let (rules, tunnels) = (rules(config, &numbers), Tunnels::new(config, own));
+        Ok(Native { queues: queues?, rules, tunnels, numbers, leaving: Vec::new() })
     }
 
     /// Opens the queues of new peers, and puts the rules of `config` in the place of those that are in force, in one step for each
@@ -86,7 +90,15 @@ impl Native {
 
     /// Sets the rules: from now on packets come. Returns lines for the operator.
     pub(super) fn begin(&mut self) -> Result<Vec<String>, Error> {
-        self.rules.set()
+        let mut said = self.tunnels.as_ref().map_or(Ok(Vec::new()), Tunnels::begin)?;
+        match self.rules.set() {
+            Ok(more) => said.extend(more),
+            Err(error) => {
+                let _ = self.tunnels.as_ref().map(Tunnels::end);
+                return Err(error);
+            }
+        }
+        Ok(said)
     }
 
     /// Takes away the rules, unless they are to stop packets from now on, and then lets go what waits: nothing that was taken in is
@@ -107,7 +119,8 @@ impl Native {
             }
             let _ = queue.flush();
         }
-        removed
+        let gone = self.tunnels.as_ref().map_or(Ok(()), Tunnels::end);
+        removed.and(gone)
     }
 
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {

@@ -403,7 +403,7 @@ impl Peer {
         }
         if controls > 0 && self.from.as_ref().is_none_or(|from| from.terms() != granted) {
             self.from = Some(match carriage {
-                Carriage::Native => Incoming::Headers(HeaderReceiver::new(granted)),
+                Carriage::Native | Carriage::Tunnelled => Incoming::Headers(HeaderReceiver::new(granted)),
                 Carriage::Sealed | Carriage::Probe => Incoming::InBand(DatagramReceiver::new(granted, now)),
             });
         }
@@ -428,7 +428,7 @@ impl Peer {
         self.counters.circuits += 1;
         let send = &self.config.send;
         self.to = To::Circuit(Box::new(match terms.carriage {
-            Carriage::Native => Outgoing::Headers(HeaderSender::new(terms, &send.controller)),
+            Carriage::Native | Carriage::Tunnelled => Outgoing::Headers(HeaderSender::new(terms, &send.controller)),
             Carriage::Sealed | Carriage::Probe => {
                 let unit = u64::from(self.search.length()) + self.way.map_or(0, |way| on_wire(&way, 0));
                 Outgoing::InBand(DatagramSender::new(terms, send, Bytes::new(unit)))

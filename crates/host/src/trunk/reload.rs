@@ -6,7 +6,7 @@ use headend_datagram::{Outbox, PublicKey};
 use headend_engine::circuit::turns::{Turns, Waiting};
 
 use super::check::Wrong;
-use super::config::{Config, EdgeClass, PEERS_MAX, PeerConfig};
+use super::config::{Carriage, Config, EdgeClass, PEERS_MAX, PeerConfig};
 use super::daemon::{Trunk, habits, places};
 use super::peer::Peer;
 use crate::error::Error;
@@ -106,11 +106,24 @@ impl Config {
                 ("device", device.name.clone()),
                 ("addresses", device.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
                 ("mtu", device.mtu.map_or("what fits".to_owned(), |mtu| mtu.to_string())),
+                ("peer", tunnels(config)),
                 ("fallback", format!("{:?}", config.fallback).to_lowercase()),
             ]
         };
         let mut pairs = of(self).into_iter().zip(of(new));
         pairs.find(|(is, wanted)| is != wanted).map(|((field, is), (_, wanted))| (field, is, wanted))
+    }
+}
+
+/// What the devices of tunnelled carriage are made of.
+fn tunnels(config: &Config) -> String {
+    let one = |peer: &PeerConfig| {
+        let networks = peer.networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
+        format!("{} at {} with {networks}", peer.key, peer.endpoint.map_or("-".to_owned(), |at| at.to_string()))
+    };
+    match config.carriage {
+        Carriage::Tunnelled => config.peers.iter().map(one).collect::<Vec<_>>().join(", "),
+        _ => String::new(),
     }
 }
 

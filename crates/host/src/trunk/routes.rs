@@ -15,7 +15,7 @@ use crate::error::{During, Error};
 use crate::netlink::Netlink;
 
 /// The number by which these routes are known to be a trunk's (rtnetlink(7), rtm_protocol; none that iproute2 has a name for).
-const PROTOCOL: u8 = 104;
+pub(super) const PROTOCOL: u8 = 104;
 /// The metric of the first route that stops packets, behind all that people set; the trunk's name makes the difference.
 const BEHIND: u32 = 0x6800_0000;
 
@@ -130,20 +130,12 @@ impl Routes {
     }
 
     fn lead(&self, netlink: &mut Netlink, network: &IpNet, device: &Device) -> Result<(), Error> {
-        netlink.create(RouteNetlinkMessage::NewRoute(leading(network, device))).map_err(|error| {
-            let what = format!("add a route to {network} through {}", device.name);
-            match error.kind() {
-                io::ErrorKind::AlreadyExists => {
-                    let why = "there is another already; remove it (`ip route`), for the trunk makes its own";
-                    Error::new(what, io::Error::new(error.kind(), why))
-                }
-                _ => Error::new(what, error),
-            }
-        })
+        let added = netlink.create(RouteNetlinkMessage::NewRoute(leading(network, device)));
+        added.map_err(|error| not_added(network, &device.name, error))
     }
 
     fn stopping(&self, network: &IpNet) -> RouteMessage {
-        let mut message = message(network, RouteType::Unreachable);
+        let mut message = message_of(network, RouteType::Unreachable);
         message.attributes.push(RouteAttribute::Priority(self.metric()));
         message
     }
@@ -192,25 +184,41 @@ fn to(message: &RouteMessage) -> Option<IpNet> {
     }
 }
 
+/// The reason why a route to a network through a device of ours was not added.
+pub(super) fn not_added(network: &IpNet, device: &str, error: io::Error) -> Error {
+    let what = format!("add a route to {network} through {device}");
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            let why = "there is another already; remove it (`ip route`), for the trunk makes its own";
+            Error::new(what, io::Error::new(error.kind(), why))
+        }
+        _ => Error::new(what, error),
+    }
+}
+
 /// The route to a network through the device.
 fn leading(network: &IpNet, device: &Device) -> RouteMessage {
-    let mut message = message(network, RouteType::Unicast);
+    let mut message = message_of(network, RouteType::Unicast);
+    if network.addr().is_ipv4() {
+        message.header.scope = RouteScope::Link;
+    }
     message.attributes.push(RouteAttribute::Oif(device.index));
     message
 }
 
-fn message(network: &IpNet, kind: RouteType) -> RouteMessage {
+/// A route to a network, of a trunk's, that leads nowhere yet.
+pub(super) fn message(network: &IpNet) -> RouteMessage {
+    message_of(network, RouteType::Unicast)
+}
+
+fn message_of(network: &IpNet, kind: RouteType) -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header = RouteHeader {
         address_family: if network.addr().is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 },
         destination_prefix_length: network.prefix_len(),
         table: RouteHeader::RT_TABLE_MAIN,
         protocol: RouteProtocol::from(PROTOCOL),
-        scope: if kind == RouteType::Unicast && network.addr().is_ipv4() {
-            RouteScope::Link
-        } else {
-            RouteScope::Universe
-        },
+        scope: RouteScope::Universe,
         kind,
         ..RouteHeader::default()
     };

@@ -76,6 +76,8 @@ fn a_mistake_is_told_with_where_it_is_and_what_would_be_right() {
         (format!("clamp_mss = true\n{text}"), "clamp_mss: only sealed carriage has a device"),
         (format!("fallback = \"direct\"\n{text}").replace("native", "sealed"), ":1: fallback: \"direct\" would send"),
         (format!("at_end = \"block\"\n{text}"), ":1: at_end: \"block\" keeps the rules of a trunk that stops packets"),
+        (text.replace("native", "tunnelled"), "peer east: endpoint: missing: a tunnel of VXLAN begins and ends"),
+        (format!("mtu = 1000\n{text}").replace("native", "tunnelled"), ":1: mtu: found 1000 bytes; IPv6 needs 1280"),
         (format!("mtu = 100\n{text}").replace("native", "sealed"), "mtu: found 100 bytes, expected 576 to 9600"),
         (
             format!("device = \"hd/west\"\n{text}").replace("native", "sealed"),

@@ -166,7 +166,7 @@ impl Net {
                 let due = peer.peer.poll(now, peer.clock_ns + now.as_nanos(), &mut outbox);
                 let mut leaving = Vec::new();
                 let mut hold = match peer.peer.habits.carriage {
-                    Carriage::Native => Hold::Kernel(&mut leaving),
+                    Carriage::Native | Carriage::Tunnelled => Hold::Kernel(&mut leaving),
                     Carriage::Sealed | Carriage::Probe => Hold::Here(&mut peer.store),
                 };
                 let may = peer.peer.release(now, &mut hold, &mut outbox);
