@@ -180,7 +180,9 @@ fn emulate(arguments: &Emulation) -> Result<(), Failure> {
         return Err(Failure::Wrong(text));
     };
     if let Some(circuit) = point.scenario.circuits.first() {
-        return Err(Failure::Wrong(format!("circuits.{}: circuits are simulated only", circuit.name)));
+        let text = "`headend emulate` is the network between circuits' ends: leave it out and run `headend trunk` in the hosts' places, or have \
+                    `headend lab` do that";
+        return Err(Failure::Wrong(format!("circuits.{}: {text}", circuit.name)));
     }
     let network = Network::outside(&point.scenario, 0);
     let Ends { gates, attachments, sides, inside } = ends::open(arguments, &point.scenario, &network)?;

@@ -10,11 +10,13 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration as Wall;
 
+use headend_engine::packet::Class;
 use headend_host::Netlink;
 use headend_host::device::Device;
 use headend_host::netns::{self, Namespace};
 use headend_host::privilege;
 use serde_json::Value;
+use socket2::SockRef;
 
 /// 10 Mbit/s and 10 ms one way; the other way a tenth is lost.
 const SCENARIO: &str = r#"
@@ -362,6 +364,36 @@ fn real_packets_are_repeated_and_corrupted() {
     assert!(errors >= 5, "of 10 wrong bits most are where the checksum sees them, {errors} were seen");
     let summary = emulator.interrupt();
     assert!(summary["links"][1]["delivered"].as_u64() >= Some(10), "{summary}");
+}
+
+#[test]
+fn real_packets_with_a_circuit_s_marks_are_dropped_as_their_marks_say() {
+    if !is_allowed() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (a, b) = (Made::new("mark-a"), Made::new("mark-b"));
+    // A header takes the link 62 ms, and two may wait.
+    let queue =
+        ["--set", "links.path.rate=20kbit/s", "--set", r#"links.path.queue={ model = "header-drop", headers = 2 }"#];
+    let emulator = Emulator::start(folder.path(), &a, &b, &queue);
+    let (near, far) = (a.socket("10.83.0.1"), b.socket("10.83.0.2"));
+    let send = |class: Class, count: u8| {
+        SockRef::from(&near).set_tos_v4(u32::from(class.code_point()) << 2).expect("whoever sends marks");
+        for _ in 0..count {
+            near.send_to(&[class as u8; 128], "10.83.0.2:7000").expect("the path takes it");
+        }
+    };
+    send(Class::Header, 60);
+    send(Class::User, 5);
+    let (mut users, mut headers, mut buffer) = (0, 0, [0; 200]);
+    while users < 5 {
+        far.recv_from(&mut buffer).expect("no user's packet is dropped");
+        if buffer[0] == Class::User as u8 { users += 1 } else { headers += 1 }
+    }
+    assert!(headers < 60, "some of 60 headers are dropped");
+    let summary = emulator.interrupt();
+    assert!(summary["links"][0]["dropped"].as_u64() >= Some(60 - headers), "{summary}");
 }
 
 /// The datagrams that the calling thread's namespace has thrown away for a wrong checksum or length (`InErrors`).

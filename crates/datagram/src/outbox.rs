@@ -22,8 +22,8 @@ pub struct Way {
 pub struct Train {
     /// The way that they go.
     pub way: Way,
-    /// The ECN field of their outer headers (RFC 3168 s5).
-    pub ecn: u8,
+    /// The octet of their outer headers that has the differentiated services code point (RFC 2474) and the ECN field (RFC 3168 s5).
+    pub tos: u8,
     /// Their bytes, one behind the other.
     pub bytes: Vec<u8>,
     /// Bytes of each but the last.
@@ -39,9 +39,9 @@ pub struct Outbox {
 
 impl Outbox {
     /// Adds what `write` writes, `len` bytes, as one datagram.
-    pub fn push(&mut self, way: Way, ecn: u8, len: usize, write: impl FnOnce(&mut Vec<u8>)) {
+    pub fn push(&mut self, way: Way, tos: u8, len: usize, write: impl FnOnce(&mut Vec<u8>)) {
         let joins = |last: &&mut Train| {
-            (last.way, last.ecn) == (way, ecn)
+            (last.way, last.tos) == (way, tos)
                 && last.bytes.len().is_multiple_of(last.datagram)
                 && len <= last.datagram
                 && last.bytes.len() + len <= (DATAGRAMS_MAX * last.datagram).min(BYTES_MAX)
@@ -53,7 +53,7 @@ impl Outbox {
         let room = if len > CONTROL_MAX { BYTES_MAX.max(len) } else { CONTROL_MAX };
         let mut bytes = Vec::with_capacity(room);
         write(&mut bytes);
-        self.trains.push(Train { way, ecn, bytes, datagram: len });
+        self.trains.push(Train { way, tos, bytes, datagram: len });
     }
 }
 

@@ -49,6 +49,28 @@ pub enum Class {
     User,
 }
 
+impl Class {
+    /// The mark in the header of a real packet: a differentiated services code point of those that RFC 2474 s6 leaves to local use
+    /// (`xxxx11`). Both have no bits in the field that was the precedence, so that routers which know nothing of them treat such packets
+    /// as all others. Zero stands for no mark, but a packet without one may have any other code point.
+    pub const fn code_point(self) -> u8 {
+        match self {
+            Class::Unmarked => 0,
+            Class::Header => 0b00_0011,
+            Class::User => 0b00_0111,
+        }
+    }
+
+    /// The mark of a real packet with this code point.
+    pub const fn of_code_point(code_point: u8) -> Class {
+        match code_point {
+            0b00_0011 => Class::Header,
+            0b00_0111 => Class::User,
+            _ => Class::Unmarked,
+        }
+    }
+}
+
 /// The inside of a packet, as far as the engine understands it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
@@ -120,6 +142,13 @@ impl Packet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn marks_are_code_points_for_local_use_and_all_others_are_none() {
+        let marked: Vec<u8> = (0..64).filter(|&point| Class::of_code_point(point) != Class::Unmarked).collect();
+        assert_eq!(marked, [Class::Header, Class::User].map(Class::code_point));
+        assert!(marked.iter().all(|point| point & 0b11 == 0b11 && point >> 3 == 0), "RFC 2474 s6: {marked:?}");
+    }
 
     #[test]
     fn a_packet_takes_a_line_and_a_half_of_cache_whatever_it_is_marked_with() {

@@ -389,7 +389,11 @@ impl<N: Node> Reactor<N> {
         let attachment = self.attachments[usize::from(port.0)].as_ref().expect("only devices are read");
         let (is_cut_off, bytes) = (self.buffers.is_cut_off(len), self.buffers.bytes(id));
         // What is shorter than any frame has nothing to carry.
-        let to = if len > header && !is_cut_off { attachment.destination(&bytes[header..len]) } else { None };
+        let is_whole = len > header && !is_cut_off;
+        let (to, class) = match is_whole {
+            true => (attachment.destination(&bytes[header..len]), address::class(&bytes[header..len])),
+            false => (None, Class::Unmarked),
+        };
         let Some(to) = to else {
             match is_cut_off {
                 true => self.books.oversize(),
@@ -404,7 +408,7 @@ impl<N: Node> Reactor<N> {
             src: end(attachment.node),
             dst: end(to),
             len: (len - header) as u32,
-            class: Class::default(),
+            class,
             body: Body::Opaque,
         };
         self.buffers.fill(id, len, open);

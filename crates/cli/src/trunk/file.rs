@@ -106,6 +106,8 @@ struct File {
     mtu: Option<u32>,
     #[serde(default)]
     clamp_mss: bool,
+    #[serde(default)]
+    mark_users: bool,
     fallback: Option<FallbackName>,
     at_end: Option<FallbackName>,
     dead_after: Option<Span>,
@@ -304,6 +306,7 @@ impl File {
                 clamps_mss: self.clamp_mss,
             },
             gentle: Duration::from_secs(0),
+            marks_users: self.mark_users,
             fallback: fallback(self.fallback, carriage),
             at_end: fallback(self.at_end, carriage),
             dead_after: self.dead_after.map_or(DEAD_AFTER, |span| span.0),

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use headend_engine::codec::ip::IpHeader;
+use headend_engine::packet::Class;
 
 /// Addresses and the numbers of the nodes that have them.
 pub type Addresses = BTreeMap<IpAddr, u16>;
@@ -38,6 +39,17 @@ impl Attachment {
     }
 }
 
+/// The mark of a packet, by its differentiated services code point; none if it is no packet of IP.
+pub(super) fn class(packet: &[u8]) -> Class {
+    let octet = match packet {
+        // RFC 791 and RFC 2474 s3: the octet after version and length. RFC 8200 s3: the one after the version, across two bytes.
+        [first, second, ..] if first >> 4 == 4 => *second,
+        [first, second, ..] if first >> 4 == 6 => first << 4 | second >> 4,
+        _ => return Class::Unmarked,
+    };
+    Class::of_code_point(octet >> 2)
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
@@ -61,5 +73,19 @@ mod tests {
             assert_eq!(attachment.destination(stray), None);
         }
         assert_eq!(Attachment { node: 0, to: Destination::Always(5) }.destination(&[]), Some(5));
+    }
+
+    #[test]
+    fn the_mark_is_read_of_both_versions_whatever_ecn_says() {
+        for mark in [Class::Header, Class::User, Class::Unmarked] {
+            for ecn in 0..4 {
+                let octet = mark.code_point() << 2 | ecn;
+                assert_eq!(class(&[0x45, octet, 0, 0]), mark);
+                assert_eq!(class(&[0x60 | octet >> 4, octet << 4, 0, 0]), mark);
+                assert_eq!(class(&[0x05, octet]), Class::Unmarked, "no packet of IP");
+            }
+        }
+        assert_eq!(class(&[0x45]), Class::Unmarked);
+        assert_eq!(class(&[0x45, 46 << 2]), Class::Unmarked, "a call");
     }
 }

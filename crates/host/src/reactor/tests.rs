@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex};
 use headend_engine::graph::Graph;
 use headend_engine::link::Link;
 use headend_engine::link::loss::List;
-use headend_engine::link::queue::DropTail;
+use headend_engine::link::queue::header_drop::Early;
+use headend_engine::link::queue::{DropTail, HeaderDrop, Queue};
 use headend_engine::link::service::Constant;
-use headend_engine::units::{Capacity, Rate};
+use headend_engine::rng::Rng;
+use headend_engine::units::{Bytes, Capacity, Rate};
 
 use super::*;
 
@@ -99,8 +101,12 @@ fn link(queue_packets: u64, lost: Vec<u64>) -> Graph<Link> {
 
 /// The same with another delay.
 fn link_of(queue_packets: u64, lost: Vec<u64>, delay: Duration) -> Graph<Link> {
+    link_with(Box::new(DropTail::new(Capacity::Packets(queue_packets))), lost, delay)
+}
+
+/// The same with another queue.
+fn link_with(queue: Box<dyn Queue>, lost: Vec<u64>, delay: Duration) -> Graph<Link> {
     let loss = Box::new(List::new(lost));
-    let queue = Box::new(DropTail::new(Capacity::Packets(queue_packets)));
     let service = Box::new(Constant::new(Rate::mbit(8)));
     let mut link = Link::new(queue, service, Some(loss), delay);
     link.record_discards();
@@ -366,4 +372,24 @@ fn a_tap_sees_what_enters_and_what_leaves() {
     reactor.tap(Box::new(Seen(seen.clone())));
     run(&mut reactor, &mut script);
     assert_eq!(*seen.lock().unwrap(), [(1, 0, true, 1_000), (1, 0, true, 1_000), (13, 1, false, 1_000)]);
+}
+
+#[test]
+fn a_router_of_circuits_drops_real_headers_first_by_their_code_point() {
+    // Every third packet is a user's, and two headers may wait; all come within the time that the link takes for eight of them.
+    let packet = |class: Class, n: u8| {
+        let mut bytes = vec![n; 100];
+        (bytes[0], bytes[1]) = (0x45, class.code_point() << 2);
+        bytes
+    };
+    let class_of = |n: u8| if n.is_multiple_of(3) { Class::User } else { Class::Header };
+    let mut script = Script::new((0..60).map(|n| (0, 0, packet(class_of(n), n))));
+    let departure = Duration::from_micros(100);
+    let queue = HeaderDrop::new(Early::Headers(2), Bytes::new(10_000), false, 1, departure, Rng::named(1, "drops"));
+    let mut reactor = reactor(link_with(Box::new(queue), vec![], Duration::ZERO), limits());
+    run(&mut reactor, &mut script);
+    let arrived = |class: Class| script.gone.iter().filter(|(_, _, bytes)| bytes[1] == class.code_point() << 2).count();
+    let stats = reactor.node().nodes()[0].stats();
+    assert_eq!((arrived(Class::User), stats.dropped_user), (20, 0), "there is room for them all");
+    assert!(arrived(Class::Header) <= 4 && stats.dropped_headers >= 36, "of 40 headers: {stats:?}");
 }

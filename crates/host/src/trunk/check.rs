@@ -66,6 +66,13 @@ impl Config {
         if self.carriage == Carriage::Probe {
             return Ok(());
         }
+        if self.carriage == Carriage::Native
+            && self.marks_users
+            && self.classes.iter().any(|class| !class.matches.dscp.is_empty())
+        {
+            let why = "it replaces the code points by which the file's classes tell packets apart: leave out either";
+            return wrong("mark_users", why.to_owned());
+        }
         if self.carriage.is_the_kernels() {
             let said = [
                 ("mtu", device.mtu.is_some() && self.carriage == Carriage::Native),
@@ -79,6 +86,10 @@ impl Config {
             if self.carriage == Carriage::Native {
                 return Ok(());
             }
+        }
+        if self.marks_users {
+            let why = "only in native carriage are users' packets seen by routers: leave it out";
+            return wrong("mark_users", why.to_owned());
         }
         if self.carriage == Carriage::Sealed && self.fallback == Fallback::Direct {
             let why =

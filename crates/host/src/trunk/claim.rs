@@ -53,7 +53,7 @@ pub fn clear(config: &Config) -> Result<Vec<String>, Error> {
     for device in tunnels::remove(&mut Netlink::open()?, &config.name)? {
         said.push(format!("removed the device {device}"));
     }
-    let rules = Rules { name: config.name.clone(), queues: Vec::new(), bypass: true };
+    let rules = Rules { name: config.name.clone(), queues: Vec::new(), bypass: true, marks: false };
     if rules.remove()? {
         said.push(format!("removed the chain {}", rules.chain()));
     }

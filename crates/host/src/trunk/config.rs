@@ -36,6 +36,8 @@ pub struct Config {
     pub device: DeviceConfig,
     /// The time for which a probe sends little, so that what it sees is none of its own doing.
     pub gentle: Duration,
+    /// True if users' packets get the mark by which routers know those of circuits, in the place of their own code point. In native carriage.
+    pub marks_users: bool,
     /// The treatment of users' packets without a circuit.
     pub fallback: Fallback,
     /// Their treatment after an orderly end.

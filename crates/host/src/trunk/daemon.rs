@@ -21,6 +21,7 @@ use super::classify::Numbers;
 use super::config::{Carriage, Config, PEERS_MAX, PeerConfig};
 use super::gate::{Gate, Verdict};
 use super::handshake;
+use super::marked;
 use super::peer::{Arrival, Habits, Peer};
 use super::reload::{NotTaken, Order};
 use super::runs::Place;
@@ -332,9 +333,13 @@ impl Trunk {
             // One, where the device or the kernel does not take several.
             let most = self.state.max_gso_segments().max(1) * train.datagram;
             for part in train.bytes.chunks(most) {
+                if train.tos >> 2 != 0 {
+                    let _ = marked::send(&self.socket, train, part);
+                    continue;
+                }
                 let transmit = Transmit {
                     destination: train.way.to,
-                    ecn: EcnCodepoint::from_bits(train.ecn),
+                    ecn: EcnCodepoint::from_bits(train.tos),
                     contents: part,
                     segment_size: (part.len() > train.datagram).then_some(train.datagram),
                     src_ip: train.way.from,

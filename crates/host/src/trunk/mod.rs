@@ -25,6 +25,7 @@
 //! | `daemon` `status` | the loop; what it is at |
 //! | `reload` | a changed configuration, while it runs |
 //! | `claim` | the name, which one process has; what others of that name left |
+//! | `marked` | datagrams that leave with a mark for routers that know of circuits |
 
 mod bundle;
 mod carrier;
@@ -37,6 +38,7 @@ mod daemon;
 mod gate;
 mod handshake;
 mod layout;
+mod marked;
 mod mss;
 mod mtu;
 mod native;

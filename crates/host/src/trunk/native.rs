@@ -50,6 +50,7 @@ pub(super) fn rules(config: &Config, numbers: &[u8]) -> Rules {
         name: config.name.clone(),
         queues: config.peers.iter().zip(numbers).flat_map(of_peer).collect(),
         bypass: config.fallback == Fallback::Direct,
+        marks: config.marks_users,
     }
 }
 

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::io;
 
+use headend_engine::packet::Class;
 use ipnet::IpNet;
 
 use crate::error::Error;
@@ -26,6 +27,8 @@ pub(super) struct Rules {
     pub(super) queues: Vec<(IpNet, u16)>,
     /// True if packets pass when nobody is at the queue; otherwise they are dropped.
     pub(super) bypass: bool,
+    /// True if packets get the mark of a circuit's.
+    pub(super) marks: bool,
 }
 
 impl Rules {
@@ -110,11 +113,15 @@ impl Rules {
 
     fn of(&self, family: Family) -> Vec<String> {
         let bypass = if self.bypass { " --queue-bypass" } else { "" };
-        let rule = |(network, queue): &(IpNet, u16)| {
-            format!("-A {} -d {network} -j NFQUEUE --queue-num {queue}{bypass}", self.chain())
+        let chain = self.chain();
+        let rules = |(network, queue): &(IpNet, u16)| {
+            // First the mark: behind the queue there is nothing.
+            let mark = format!("-A {chain} -d {network} -j DSCP --set-dscp {:#04x}", Class::User.code_point());
+            let rule = format!("-A {chain} -d {network} -j NFQUEUE --queue-num {queue}{bypass}");
+            [Some(mark).filter(|_| self.marks), Some(rule)].into_iter().flatten().collect::<Vec<_>>()
         };
         let is_of = |(network, _): &&(IpNet, u16)| matches!(network, IpNet::V6(_)) == family.is_ipv6;
-        self.queues.iter().filter(is_of).map(rule).collect()
+        self.queues.iter().filter(is_of).flat_map(rules).collect()
     }
 
     fn jump(&self, order: &str) -> String {
@@ -166,8 +173,12 @@ mod tests {
 
     #[test]
     fn what_is_set_is_listed_for_each_version_of_ip_that_is_wanted() {
-        let mut rules =
-            Rules { name: "west".to_owned(), queues: vec![("10.2.0.0/16".parse().unwrap(), 4_700)], bypass: true };
+        let mut rules = Rules {
+            name: "west".to_owned(),
+            queues: vec![("10.2.0.0/16".parse().unwrap(), 4_700)],
+            bypass: true,
+            marks: false,
+        };
         assert_eq!(
             rules.shown(),
             [
@@ -180,5 +191,11 @@ mod tests {
         rules.bypass = false;
         let six = "ip6tables -t mangle -A headend-west -d 2001:db8::/32 -j NFQUEUE --queue-num 4700";
         assert!(rules.shown().iter().any(|line| line == six), "{:?}", rules.shown());
+        rules.marks = true;
+        let marked: Vec<String> = rules.shown().into_iter().filter(|line| line.contains(" -d 10.2")).collect();
+        assert!(
+            marked.len() == 2 && marked[0].ends_with("-j DSCP --set-dscp 0x07"),
+            "the mark comes first: {marked:?}"
+        );
     }
 }

@@ -149,7 +149,7 @@ async fn send(shared: &Shared, train: &Train) {
     for part in train.bytes.chunks(most) {
         let transmit = Transmit {
             destination: train.way.to,
-            ecn: EcnCodepoint::from_bits(train.ecn),
+            ecn: EcnCodepoint::from_bits(train.tos),
             contents: part,
             segment_size: (part.len() > train.datagram).then_some(train.datagram),
             src_ip: train.way.from,

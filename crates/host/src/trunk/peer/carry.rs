@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use headend_engine::circuit::turns::Waiting;
+use headend_engine::packet::Class;
 use headend_engine::tcp::segment::Segment;
 use headend_engine::time::Time;
 
@@ -156,8 +157,19 @@ pub(super) fn seal(session: &mut Session, way: Way, message: &Message<'_>, outbo
     let mut plain = Vec::with_capacity(256);
     message.write(&mut plain);
     let len = wire::SEALED_HEADER + plain.len() + wire::TAG;
-    outbox.push(way, 0, len, |out| session.seal(out, |out| out.extend_from_slice(&plain)));
+    outbox.push(way, mark(message), len, |out| session.seal(out, |out| out.extend_from_slice(&plain)));
     headers(&way.to) + len
+}
+
+/// The octet of the outer header that tells routers of circuits what a message is. A header is dropped first. An acknowledgement is data to
+/// them, as in the simulator: no less of it is sent for one that is dropped.
+fn mark(message: &Message<'_>) -> u8 {
+    let class = match message {
+        Message::Control { is_header: true, .. } => Class::Header,
+        Message::Control { is_header: false, .. } => Class::User,
+        _ => Class::Unmarked,
+    };
+    class.code_point() << 2
 }
 
 /// Puts a user's packet into the outbox; it waits no more.
