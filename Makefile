@@ -140,6 +140,10 @@ live: native ## the proxies paper between real hosts, through the real proxy, be
 	@python3 bench/pages.py $(TARGET)/release/headend
 	@echo "Open file://$(CURDIR)/$(OUT)/live/index.html"
 
+.PHONY: live-trunk
+live-trunk: native ## the decoupling thesis's experiments TT1 between real trunks, beside the simulator: needs root and 4 minutes
+	@$(PYTHON) -m headend.lab trunks --binary $(TARGET)/release/headend $(if $(PAGE),--page $(PAGE))
+
 .PHONY: lab-fast
 lab-fast: native ## FAST in the kernel, judged, in real time: needs root, what `headend cc` needs, and 20 minutes
 	@$(PYTHON) -m headend.lab fast --binary $(TARGET)/release/headend --out $(OUT)/lab-fast $(if $(PAGE),--page $(PAGE))

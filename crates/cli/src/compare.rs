@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (document, mut points) = arguments.request.read()?;
     points.iter_mut().for_each(|point| unsettle(&mut point.scenario));
     let folder = arguments.out.as_deref().map(|path| ResultsFolder::new(path, arguments.force)).transpose()?;
-    lab::prepare(&arguments.request, &points)?;
+    lab::prepare(&arguments.request, &document, &points)?;
     let comparison = compare(&points, &stop, &arguments.pace)?;
     if let Some(folder) = &folder {
         let [sim, linux] = &comparison.sides;

@@ -1,13 +1,17 @@
 //! `headend lab`
 
+mod circuits;
 mod limits;
 mod program;
 mod proxy;
 mod run;
 mod sampler;
 mod site;
+mod spans;
 mod stage;
+mod stream;
 mod traffic;
+mod trunk;
 mod watch;
 
 use std::num::NonZeroUsize;
@@ -24,8 +28,9 @@ use headend_host::privilege;
 use headend_host::socket::Memory;
 use headend_scenario::results::Results;
 use headend_scenario::results::trace::Traces;
-use headend_scenario::{NodeKind, Point};
+use headend_scenario::{Document, NodeKind, Point};
 use headend_sim::sweep::{self, Meter, Progress};
+use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::outputs::ResultsFolder;
@@ -153,7 +158,7 @@ fn measure(lab: &Lab) -> Result<(), Failure> {
     let stop = signals::stop_flag(false)?;
     let (document, points) = lab.request.read()?;
     let folder = lab.out.as_deref().map(|path| ResultsFolder::new(path, lab.force)).transpose()?;
-    prepare(&lab.request, &points)?;
+    prepare(&lab.request, &document, &points)?;
     if let Some(program) = lab.program {
         program.check(&points)?;
         program::caution(&points).inspect(|text| eprintln!("{text}"));
@@ -161,16 +166,17 @@ fn measure(lab: &Lab) -> Result<(), Failure> {
     let ran = run_all(&points, lab.program, &stop, &lab.pace)?;
     let health: Vec<Health> = ran.iter().map(|ran| ran.health).collect();
     let relayed: Vec<Vec<Relayed>> = ran.iter().map(|ran| ran.relayed.clone()).collect();
+    let trunks: Vec<Vec<Value>> = ran.iter().map(|ran| ran.trunks.clone()).collect();
     let mut results = tables(&points, ran);
     if let Some(folder) = &folder {
         let mut meta = meta::of_results(&points, &results);
-        meta["lab"] = told_of_runs(&health, &relayed);
+        meta["lab"] = told_of_runs(&health, &relayed, &trunks);
         folder.write(&results, &meta::scenario_text(&lab.request, &document), &meta)?;
     }
     // The series is in the folder; stdout has what the simulator prints.
     results.traces = None;
     let printed = match lab.format {
-        ResultsFormat::Json => print_json(&results, &told_of_runs(&health, &relayed)),
+        ResultsFormat::Json => print_json(&results, &told_of_runs(&health, &relayed, &trunks)),
         ResultsFormat::Table | ResultsFormat::Csv => printing::results(lab.format, &points, &results),
     };
     warn_of_strain(&health);
@@ -181,11 +187,13 @@ fn measure(lab: &Lab) -> Result<(), Failure> {
     lab.pace.judge(&health)
 }
 
-/// A JSON object for each run: whether the machine kept up, and what its proxies have counted.
-fn told_of_runs(health: &[Health], relayed: &[Vec<Relayed>]) -> serde_json::Value {
+/// A JSON object for each run: whether the machine kept up, what its proxies have counted, and what its trunks say of themselves.
+fn told_of_runs(health: &[Health], relayed: &[Vec<Relayed>], trunks: &[Vec<Value>]) -> Value {
     let mut runs = health_of(health);
-    for (run, relayed) in runs.as_array_mut().into_iter().flatten().zip(relayed) {
+    let told = relayed.iter().zip(trunks);
+    for (run, (relayed, trunks)) in runs.as_array_mut().into_iter().flatten().zip(told) {
         run["proxies"] = relayed.iter().map(Relayed::json).collect();
+        run["trunks"] = trunks.clone().into();
     }
     runs
 }
@@ -209,7 +217,7 @@ fn tell_of_proxies(relayed: &[Vec<Relayed>]) {
 }
 
 /// The simulator's tables, and `runs`: what is told of each.
-fn print_json(results: &Results, runs: &serde_json::Value) -> Result<(), Failure> {
+fn print_json(results: &Results, runs: &Value) -> Result<(), Failure> {
     printing::print(|out| {
         let mut json = serde_json::to_value(results)?;
         json["runs"] = runs.clone();
@@ -220,8 +228,19 @@ fn print_json(results: &Results, runs: &serde_json::Value) -> Result<(), Failure
 
 /// Whatever has to be in order before anything is run: points that a lab can run, privileges, and a place that is clean.
 /// Says what the kernel cannot do of the hosts' personalities.
-pub(crate) fn prepare(request: &ScenarioRequest, points: &[Point]) -> Result<(), Failure> {
-    limits::check(points)?;
+pub(crate) fn prepare(request: &ScenarioRequest, document: &Document, points: &[Point]) -> Result<(), Failure> {
+    limits::check(document, points)?;
+    let has = |sealed: bool| {
+        points.iter().flat_map(|point| &point.scenario.circuits).any(|it| circuits::is_sealed(it) == sealed)
+    };
+    for is_sealed in [false, true].into_iter().filter(|&sealed| has(sealed)) {
+        let missing = privilege::missing_for_trunks(is_sealed);
+        if !missing.is_empty() {
+            let name = if is_sealed { "in-band" } else { "headers" };
+            let text = format!("circuits with loss_signal = \"{name}\" need {}", missing.join("; "));
+            return Err(Failure::Wrong(text));
+        }
+    }
     let file = request.file.display();
     check_privilege(&format!("run it as root, or simulate: headend sim {file}"))?;
     privilege::raise_open_files(0);
@@ -240,10 +259,17 @@ fn check_privilege(instead: &str) -> Result<(), Failure> {
     Err(Failure::Wrong(format!("headend lab makes networks, and this process lacks {}; {instead}", missing.join("; "))))
 }
 
-/// The parts of the personalities of hosts and of the sides of proxies that the kernel cannot do: a line for each,
-/// nodes that share it together.
+/// The parts of the personalities of hosts and of the sides of proxies that the kernel cannot do, and those of circuits that trunks do
+/// otherwise: a line for each, nodes and circuits that share it together.
 fn unmapped(points: &[Point]) -> Vec<String> {
     let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+    for (circuit, text) in points.iter().flat_map(|point| circuits::otherwise(&point.scenario)) {
+        match lines.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, names)) if names.contains(&circuit) => {}
+            Some((_, names)) => names.push(circuit),
+            None => lines.push((text, vec![circuit])),
+        }
+    }
     let mut note = |node: String, found: Vec<Unmapped>| {
         for one in found {
             let text = format!("{} is not as the scenario says: in Linux {}", one.option, one.why);

@@ -13,8 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use headend_engine::rng::Rng;
-use headend_host::netns;
 use headend_host::socket::Memory;
+use headend_host::{netns, privilege};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -272,6 +272,88 @@ fn a_flow_via_a_proxy_goes_through_the_real_one_either_way() {
         assert!(flows["rtt_min_s"][0].as_f64() < Some(0.06), "the server's round trip ends at the proxy: {flows}");
     }
     assert_eq!(text(&place.run(&["lab", "clean"]).stdout).trim(), "nothing to remove");
+}
+
+/// Between the routers of two sites a link that drops headers first, and a circuit over it.
+const SITES: &str = r#"
+duration = "60s"
+interval = "100ms"
+[nodes.a]
+[nodes.west]
+kind = "router"
+[nodes.east]
+kind = "router"
+[nodes.b]
+[links.a]
+between = ["a", "west"]
+rate = "100Mbit/s"
+[links.core]
+between = ["west", "east"]
+rate = "4Mbit/s"
+delay = "5ms"
+queue = { model = "header-drop", headers = 16, buffer = "100KB" }
+[links.b]
+between = ["east", "b"]
+rate = "100Mbit/s"
+[circuits.it]
+from = "west"
+to = "east"
+vmss = "1500B"
+gmb = "400kbit/s"
+[flows.call]
+kind = "datagrams"
+from = "a"
+to = "b"
+rate = "200kbit/s"
+packet = "500B"
+[flows.f]
+from = "a"
+to = "b"
+bytes = "200KB"
+"#;
+
+#[test]
+fn circuits_run_as_trunks_between_real_sites_in_either_carriage() {
+    let _alone = ALONE.lock();
+    let missing = [false, true].map(privilege::missing_for_trunks).concat();
+    if !is_root() || !missing.is_empty() {
+        eprintln!("skipped: trunks need {}", missing.join("; "));
+        return;
+    }
+    let place = Place::new();
+    let sealed = "vmss = \"1500B\"";
+    for (text, carriage) in
+        [(SITES.to_owned(), "native"), (SITES.replace(sealed, "loss_signal = \"in-band\""), "sealed")]
+    {
+        // The stream has no end: the run ends with its time.
+        fs::write(place.path("sites.toml"), text).expect("the scenario is written");
+        let lab = place.json(&["lab", "sites.toml", "--set", "duration=4s", "--format", "json", "-q"]);
+        let (trunk, circuit) = (&lab["runs"][0]["trunks"][0], |what: &str| lab["circuits"][what][0].as_u64());
+        assert_eq!((trunk["circuit"].as_str(), trunk["carriage"].as_str()), (Some("it"), Some(carriage)), "{trunk:#}");
+        assert!(circuit("controlled_bytes") > Some(0), "{:#}", lab["circuits"]);
+        assert_eq!(circuit("headers") > Some(0), carriage == "native", "{:#}", lab["circuits"]);
+        assert!(circuit("sent_bytes") > circuit("controlled_bytes"), "{:#}", lab["circuits"]);
+        for flow in 0..2 {
+            assert!(lab["flows"]["goodput_bps"][flow].as_f64() > Some(0.0), "{:#}", lab["flows"]);
+        }
+        let arrived: Vec<&str> =
+            lab["intervals"]["name"].as_array().expect("names").iter().filter_map(Value::as_str).collect();
+        assert!(["call", "f", "core"].iter().all(|name| arrived.contains(name)), "spans of flows and links");
+    }
+    assert_eq!(text(&place.run(&["lab", "clean"]).stdout), "nothing to remove\n");
+}
+
+#[test]
+fn what_no_trunk_does_is_refused_with_line_and_field() {
+    let place = Place::new();
+    fs::write(place.path("sites.toml"), SITES.replace("[flows.call]", "drops = \"early\"\n[flows.call]"))
+        .expect("written");
+    let output = place.run(&["lab", "sites.toml"]);
+    let said = text(&output.stderr);
+    assert!(
+        output.status.code() == Some(2) && said.contains("sites.toml:26: circuits.it.drops: a trunk drops"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -81,6 +81,11 @@ impl Scenario {
         Duration::from_nanos(rng.below(jitter.as_nanos().saturating_add(1)))
     }
 
+    /// True if a circuit begins or ends at node number `node`.
+    pub fn is_edge(&self, node: usize) -> bool {
+        self.circuits.iter().any(|circuit| [circuit.from, circuit.to].contains(&node))
+    }
+
     /// The same scenario on hosts whose small delays vary, if the file says so.
     pub fn with_host_jitter(&self) -> Cow<'_, Scenario> {
         let jitter = self.host_jitter.unwrap_or(Duration::ZERO);

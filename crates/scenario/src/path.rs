@@ -18,6 +18,18 @@ impl Document {
         Ok(())
     }
 
+    /// The place of the field at `path`, or of as much of the path as the document has.
+    pub fn place_of(&self, path: &str) -> Place {
+        let (mut table, mut place) = (&self.root, Place::Line { file: self.name.clone(), line: 0 });
+        for step in path.split('.') {
+            let Some(value) = table.get(step) else { break };
+            place = value.place.clone();
+            let Data::Table(inner) = &value.data else { break };
+            table = inner;
+        }
+        place
+    }
+
     fn end_sweep(&mut self, path: &str) {
         let sweep = self.root.0.iter_mut().find(|(name, _)| name == "sweep");
         if let Some((_, Value { data: Data::Table(swept), .. })) = sweep {

@@ -131,26 +131,34 @@ impl Network {
     /// # Panics
     /// If there are more than 65536 nodes; files cannot have so many.
     pub fn outside(scenario: &Scenario, run: u32) -> Network {
-        Network::facing(scenario, run, |kind| matches!(kind, NodeKind::Host { .. }))
+        Network::facing(scenario, run, |node| matches!(scenario.nodes[node].kind, NodeKind::Host { .. }))
     }
 
-    /// The network of [`outside`](Network::outside), with a port in each proxy's place as well. Packets for others
-    /// still pass it as they pass a router.
-    pub fn outside_with_proxies(scenario: &Scenario, run: u32) -> Network {
-        Network::facing(scenario, run, |kind| !matches!(kind, NodeKind::Router))
+    /// The network of [`outside`](Network::outside), with a port in each proxy's place as well, and in that of each router
+    /// at which a circuit begins or ends. Packets for others still pass a proxy's place as they pass a router; at a
+    /// circuit's end all packets leave the network, and whoever is there sends them on.
+    pub fn outside_with_sites(scenario: &Scenario, run: u32) -> Network {
+        Network::facing(scenario, run, |node| match scenario.nodes[node].kind {
+            NodeKind::Host { .. } | NodeKind::Proxy(_) => true,
+            NodeKind::Router => scenario.is_edge(node),
+        })
     }
 
-    fn facing(scenario: &Scenario, run: u32, is_outside: impl Fn(&NodeKind) -> bool) -> Network {
+    fn facing(scenario: &Scenario, run: u32, is_outside: impl Fn(usize) -> bool) -> Network {
         let seed = scenario.seed.wrapping_add(u64::from(run));
         let mut network = Network::build(scenario, seed, true, |node, topology| {
-            let mut routes = topology.routes(node);
-            if is_outside(&scenario.nodes[node].kind) {
-                routes[node] = Some(topology.own_port(node));
-            }
-            Piece::Router(Router::new(routes))
+            let (mut routes, own) = (topology.routes(node), topology.own_port(node));
+            Piece::Router(match scenario.nodes[node].kind {
+                _ if !is_outside(node) => Router::new(routes),
+                NodeKind::Router => Router::by_way_of(own, routes),
+                NodeKind::Host { .. } | NodeKind::Proxy(_) => {
+                    routes[node] = Some(own);
+                    Router::new(routes)
+                }
+            })
         });
-        for (node, spec) in scenario.nodes.iter().enumerate() {
-            if is_outside(&spec.kind) {
+        for node in 0..scenario.nodes.len() {
+            if is_outside(node) {
                 // Such a place is a router that sends out what is for the node, by a port after those of its links.
                 let own = network.topology.own_port(node);
                 network.outside[node] = Some(network.graph.expose(node, own));
@@ -161,8 +169,8 @@ impl Network {
 }
 
 impl<H: Node, P: Node> Network<H, P> {
-    /// Wires the scenario's links to its routers and to what `host` makes in each host's or proxy's place, given its
-    /// number.
+    /// Wires the scenario's links to its routers and to what `host` makes in the place of each host, proxy or end of a circuit,
+    /// given its number.
     pub(crate) fn build(
         scenario: &Scenario,
         seed: u64,
@@ -175,13 +183,8 @@ impl<H: Node, P: Node> Network<H, P> {
         graph.reserve(topology::graph_nodes(&scenario.nodes, &scenario.links));
         for (node, spec) in scenario.nodes.iter().enumerate() {
             graph.add(match &spec.kind {
-                NodeKind::Router
-                    if scenario.circuits.iter().any(|circuit| [circuit.from, circuit.to].contains(&node)) =>
-                {
-                    Piece::Edge(Box::new(Edge::new(node as u16, topology.routes(node))))
-                }
-                NodeKind::Router => Piece::Router(Router::new(topology.routes(node))),
-                NodeKind::Host { .. } | NodeKind::Proxy(_) => host(node, &topology),
+                NodeKind::Router if !scenario.is_edge(node) => Piece::Router(Router::new(topology.routes(node))),
+                NodeKind::Router | NodeKind::Host { .. } | NodeKind::Proxy(_) => host(node, &topology),
             });
         }
         let links = wire(scenario, seed, record_discards, &mut graph);
@@ -195,7 +198,7 @@ impl<H: Node, P: Node> Network<H, P> {
     }
 
     /// The port of [`Network::outside`] in the place of host `node`: what enters there is sent by the host, what leaves
-    /// is for it. `None` for a router.
+    /// is for it. `None` for a router at which no circuit ends.
     pub fn port(&self, node: usize) -> Option<Port> {
         self.outside[node]
     }

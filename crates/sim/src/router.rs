@@ -12,12 +12,20 @@ pub(crate) const REACHABLE: &str = "the world gives packets only destinations th
 #[derive(Debug)]
 pub(crate) struct Router {
     routes: Routes,
+    /// The port of somebody outside to whom all packets go first, whatever their destination.
+    by_way_of: Option<Port>,
 }
 
 impl Router {
     /// A router with these routes.
     pub(crate) fn new(routes: Routes) -> Router {
-        Router { routes }
+        Router { routes, by_way_of: None }
+    }
+
+    /// A router in the place of somebody who is outside, at this port: every packet that comes along a link goes there, and what
+    /// comes from there goes by these routes.
+    pub(crate) fn by_way_of(outside: Port, routes: Routes) -> Router {
+        Router { routes, by_way_of: Some(outside) }
     }
 }
 
@@ -30,12 +38,16 @@ impl Node for Router {
         Step::Wait(None)
     }
 
-    fn through(&self, _port: Port, packet: &Packet) -> Option<Port> {
+    fn through(&self, port: Port, packet: &Packet) -> Option<Port> {
+        if let Some(outside) = self.by_way_of.filter(|&outside| outside != port) {
+            return Some(outside);
+        }
         let port = self.routes[usize::from(packet.dst.node)];
         Some(port.expect(REACHABLE))
     }
 
     fn routes(&self) -> Option<&[Option<Port>]> {
-        Some(&self.routes)
+        // They are not all that there is to say where packets go by way of somebody.
+        self.by_way_of.is_none().then_some(&self.routes[..])
     }
 }

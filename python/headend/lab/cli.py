@@ -21,6 +21,7 @@ from headend import _native
 from headend.lab import drawn, live
 from headend.lab import fast as fast_study
 from headend.lab import page as grid
+from headend.lab import trunks as live_trunks
 from headend.lab.comparison import Comparison, ComparisonError
 from headend.lab.measure import LabError, installed
 from headend.papers import tables
@@ -169,6 +170,20 @@ def _drawn(out: Path, seed: int, count: int, binary: Path, together: int, contro
     lines = drawn.table(results)
     out.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return lines
+
+
+@app.command("trunks")
+def trunks_(
+    binary: Annotated[Path, typer.Option(help="The headend command.")] = Path("target/release/headend"),
+    page: PageOption = None,
+    accept_late: Annotated[bool, typer.Option("--accept-late", help="Take results of a slow machine too.")] = False,
+) -> None:
+    """The thesis's experiments TT1 between real trunks, the simulator beside them. Takes root and 4 minutes."""
+    with _failures():
+        lines = live_trunks.run(binary, accept_late)
+        if page is not None:
+            marked.write(page, "live-trunk", "\n".join(lines))
+    typer.echo("\n".join(lines))
 
 
 @app.command()

@@ -91,7 +91,9 @@ def run(
         as_it_ran = next((file.read_text(encoding="utf-8") for file in out.glob("scenario.*")), "")
         followed = Result.load(out).trace if trace else None
         told = json.loads((out / "meta.json").read_text(encoding="utf-8"))
-    optional = {name: Table(columns(tables[name])) if name in tables else None for name in ("media", "intervals")}
+    optional = {
+        name: Table(columns(tables[name])) if name in tables else None for name in ("circuits", "media", "intervals")
+    }
     return Result(
         flows=Table(columns(tables["flows"])),
         links=Table(columns(tables["links"])),

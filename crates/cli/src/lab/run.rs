@@ -1,6 +1,7 @@
 //! One run of a lab: hosts, network and flows are set up, run against the clock, read out and taken down.
 
 use std::fs;
+use std::net::UdpSocket;
 use std::ops::ControlFlow;
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration as StdDuration;
 
+use headend_engine::node::Port;
 use headend_engine::rng::Rng;
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::Bytes;
@@ -18,16 +20,21 @@ use headend_host::socket::Memory;
 use headend_host::{Error, clock};
 use headend_scenario::results::trace::RunTrace;
 use headend_scenario::results::{FlowRow, RunOutcome};
-use headend_scenario::{Point, Scenario};
+use headend_scenario::{Circuit, FlowKind, Point, Scenario};
 use headend_sim::network::Network;
+use serde_json::Value;
 
-use super::program::Program;
+use super::circuits::{self, TrunkPlan};
+use super::program::{Program, ProgramFolder};
 use super::proxy::{self, Relayed};
 use super::sampler::{self, Series};
 use super::site::{self, Site};
+use super::spans::Spans;
 use super::stage::Stage;
+use super::stream::Stream;
 use super::traffic::{EndPlace, Transfer};
-use super::watch::{Eyes, Seen, Watched};
+use super::trunk::{self, RunningTrunks};
+use super::watch::{Arrivals, Beside, Crossing, Eyes, Seen, Watched};
 use crate::failure::Failure;
 
 /// The port at which the first flow instance's listening end listens; each next one's has the next. Below those that
@@ -47,6 +54,8 @@ pub(crate) struct Ran {
     pub(crate) health: Health,
     /// The counts of proxies, by connection.
     pub(crate) relayed: Vec<Relayed>,
+    /// What trunks said of themselves at the end, by circuit.
+    pub(crate) trunks: Vec<Value>,
 }
 
 /// The signs by which to tell whether the machine kept up with the model.
@@ -80,12 +89,17 @@ pub(super) fn run(
 ) -> Result<Option<Ran>, Failure> {
     let scenario = &point.scenario;
     let seed = scenario.seed.wrapping_add(u64::from(run));
-    let transfers = transfers(scenario, seed, program);
-    let network = Network::outside_with_proxies(scenario, run);
+    let (transfers, streams) = instances(scenario, seed, program);
+    let network = Network::outside_with_sites(scenario, run);
     // Dropped last, after everything that is inside.
     let (site, tuns) = Site::build(scenario, &network)?;
     let plans = proxy::plans(scenario, &network, &site, &transfers);
+    let trunks = circuits::plans(scenario, &listening(scenario, &transfers, &streams), site::mtu(scenario));
+    let folder = (!trunks.is_empty()).then(ProgramFolder::new).transpose();
+    let folder = folder.map_err(|error| Failure::Failed(format!("a folder for trunks: {error}")))?;
+    let _arriving = listen(&site, &streams)?;
     let attachments = attachments(&site, &network);
+    let ports = attachments.len();
     let mut by_port: Vec<_> = attachments.iter().map(|_| None).collect();
     for (node, tun) in tuns.into_iter().enumerate() {
         if let Some(port) = network.port(node) {
@@ -94,7 +108,7 @@ pub(super) fn run(
     }
     let halt = Stop::new()?;
     let devices = Devices::new(by_port, halt.clone());
-    let stage = Stage::new(devices.clock(), 2 * transfers.len());
+    let stage = Stage::new(devices.clock(), 2 * transfers.len() + streams.len());
     let watch = |transfer: &Transfer| {
         let enough = transfer.flow.bytes().filter(|_| program.is_some()).unwrap_or(Bytes::MAX);
         Watched::new(transfer.sender_listens(), enough)
@@ -105,12 +119,25 @@ pub(super) fn run(
     let watched = Arc::new(Mutex::new(watched));
     let mtu = site.hosts().map(|(_, host)| host.settings.mtu).max().unwrap_or(1_500);
     let mut reactor = Reactor::new(network, attachments, Limits::new(mtu, scenario.shortest_delay()));
-    reactor.tap(Box::new(Eyes { first_port: FIRST_PORT, watched: watched.clone() }));
+    let beside = Arc::new(Mutex::new(Beside {
+        streams: vec![Arrivals::default(); streams.len()],
+        crossings: crossings(scenario, reactor.node(), &trunks),
+    }));
+    let is_edge =
+        |port| (0..scenario.nodes.len()).any(|node| scenario.is_edge(node) && reactor.node().port(node) == port);
+    let are_edges = (0..ports).map(|port| is_edge(Some(Port(port as u16)))).collect();
+    let first_stream = streams.first().map_or(u16::MAX, |stream| stream.port);
+    let (watched_too, beside_too) = (watched.clone(), beside.clone());
+    let eyes = Eyes { first_port: FIRST_PORT, watched: watched_too, first_stream, beside: beside_too, are_edges };
+    reactor.tap(Box::new(eyes));
+    let mut spans = Spans::new(scenario, &transfers, &streams, (watched.clone(), beside.clone()));
 
     let played = thread::scope(|scope| {
-        let reactor = scope.spawn(|| drive(reactor, devices));
+        let spans = &mut spans;
+        let reactor = scope.spawn(move || drive(reactor, devices, spans));
         let ending = Ending { stage: &stage, transfers: &transfers, halt: &halt };
         let proxies = proxy::RunningProxies::start(scope, &plans, &site)?;
+        let mut running = RunningTrunks::start(scope, &trunks, &site, folder.as_ref())?;
         for (index, transfer) in transfers.iter().enumerate() {
             for is_sender in [true, false] {
                 let (site, stage, watched) = (&site, &stage, (watched.clone(), index));
@@ -120,19 +147,38 @@ pub(super) fn run(
                 }
             }
         }
-        let played = play(scenario, &stage, &transfers, stop, &|| reactor.is_finished());
+        for stream in &streams {
+            let (site, stage) = (&site, &stage);
+            let act = move || {
+                let [from, to] = [stream.flow.from, stream.flow.to].map(|node| site.host(node));
+                from.namespace.enter().expect("a namespace that was made can be entered");
+                stream.play(from.address, to.address, stage);
+            };
+            if let Err(error) = thread::Builder::new().spawn_scoped(scope, act) {
+                stage.fail(format!("flows.{}, a thread for an end of it: {error}", stream.flow.name));
+            }
+        }
+        let played = play(scenario, &stage, &transfers, stop, &|| reactor.is_finished(), &mut || running.look());
+        // What happens while flows are torn down is no part of the run.
+        let counted = beside.lock().expect("nobody panics while it counts").clone();
+        let said = running.statuses();
         ending.leave();
         let relayed = proxies.end();
+        let most = running.most();
+        let ended = running.end();
         drop(ending);
         let driven = reactor.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked))?;
         if let Some(why) = stage.failure() {
             return Err(Failure::Failed(why));
         }
         let relayed = relayed?;
-        Ok::<_, Failure>(played.map(|played| (played, driven, relayed)))
+        ended?;
+        let said = said?;
+        Ok::<_, Failure>(played.map(|played| (played, driven, relayed, (counted, said, most))))
     })?;
-    let Some((played, (mut network, health), relayed)) = played else { return Ok(None) };
+    let Some((played, (mut network, health), relayed, (beside, said, most))) = played else { return Ok(None) };
     let Played { begun, ended, delivered, series, is_short_of_memory } = played;
+    let intervals = spans.rows(begun, ended);
     let is_overrun = ended > begun + scenario.duration + scenario.duration / 50;
     let health = Health { is_short_of_memory, is_overrun, ..health };
     let mut watched = std::mem::take(&mut *watched.lock().expect("the reactor has ended"));
@@ -157,6 +203,10 @@ pub(super) fn run(
         }
         flows.push(row);
     }
+    let arrived = streams.iter().zip(&beside.streams);
+    flows.extend(arrived.map(|(stream, arrivals)| stream.row(arrivals, begun, ended)));
+    flows.sort_by_key(|row| scenario.flows.iter().position(|flow| flow.name == row.flow));
+    let circuits = trunk::rows(scenario, &trunks, &said, &most, &beside.crossings);
     let links = network.link_rows(stage.now());
     let outcome = RunOutcome {
         point: point.index,
@@ -165,31 +215,75 @@ pub(super) fn run(
         end_ns: ended.since(begun).as_nanos(),
         flows,
         links,
-        circuits: Vec::new(),
+        circuits,
         media: Vec::new(),
-        intervals: Vec::new(),
+        intervals,
     };
-    Ok(Some(Ran { outcome, trace, health, relayed }))
+    let trunks = trunk::told(scenario, &trunks, &said);
+    Ok(Some(Ran { outcome, trace, health, relayed, trunks }))
 }
 
-/// The instances of all flows, each at the time at which the simulator starts it with the same seed.
-fn transfers(scenario: &Scenario, seed: u64, program: Option<Program>) -> Vec<Transfer> {
-    let count: u64 = scenario.flows.iter().map(|flow| u64::from(flow.count)).sum();
-    let mut transfers = Vec::new();
+/// The port at which each instance of a flow listens, with the flow's number.
+fn listening(scenario: &Scenario, transfers: &[Transfer], streams: &[Stream]) -> Vec<(usize, u16)> {
+    let number = |name: &str| scenario.flows.iter().position(|flow| flow.name == name).expect("it is the scenario's");
+    let of_transfers = transfers.iter().map(|transfer| (number(&transfer.flow.name), transfer.port));
+    of_transfers.chain(streams.iter().map(|stream| (number(&stream.flow.name), stream.port))).collect()
+}
+
+/// The sockets at which datagrams arrive.
+fn listen(site: &Site, streams: &[Stream]) -> Result<Vec<UdpSocket>, Failure> {
+    let open = |stream: &Stream| {
+        let host = site.host(stream.flow.to);
+        let opened = host.namespace.run(|| stream.listen(host.address))?;
+        opened.map_err(|error| Failure::Failed(format!("flows.{}: a socket: {error}", stream.flow.name)))
+    };
+    streams.iter().map(open).collect()
+}
+
+/// What is counted of each circuit, in the scenario's order.
+fn crossings(scenario: &Scenario, network: &Network, trunks: &[TrunkPlan]) -> Vec<Crossing> {
+    let one = |(number, circuit): (usize, &Circuit)| {
+        let ends = trunks.iter().flat_map(|plan| &plan.ends);
+        let hosts = ends.filter(|end| end.circuit == Some(number)).flat_map(|end| &end.hosts);
+        let nodes = [circuit.from, circuit.to];
+        Crossing {
+            ports: nodes.map(|node| network.port(node).expect("a circuit's end is outside")),
+            ends: nodes.map(site::address),
+            hosts: hosts.map(|&host| site::address(host)).collect(),
+            sent: 0,
+            answered: 0,
+        }
+    };
+    scenario.circuits.iter().enumerate().map(one).collect()
+}
+
+/// The instances of all flows, each at the time at which the simulator starts it with the same seed: connections, and streams of
+/// datagrams.
+fn instances(scenario: &Scenario, seed: u64, program: Option<Program>) -> (Vec<Transfer>, Vec<Stream>) {
+    let connections = scenario.flows.iter().filter(|flow| flow.kind.transfer().is_some());
+    let count: u64 = connections.map(|flow| u64::from(flow.count)).sum();
+    let (mut transfers, mut streams) = (Vec::new(), Vec::new());
     let mut near_ports = FIRST_PORT + count as u16..;
+    // Each connection has one port, or two.
+    let mut stream_ports = FIRST_PORT + 2 * count as u16..;
     for flow in &scenario.flows {
         for instance in 0..flow.count {
             let near_port = flow.via().and_then(|_| near_ports.next());
             let mut rng = Rng::named(seed, &format!("flows/{}/{instance}", flow.name));
             let stagger = Duration::from_nanos(rng.below(flow.stagger.as_nanos().saturating_add(1)));
             let start = flow.start + stagger + scenario.start_jitter_of(flow, instance, seed);
+            if let FlowKind::Datagrams(datagrams) = &flow.kind {
+                let port = stream_ports.next().expect("a lab has fewer flows than ports");
+                streams.push(Stream::new(flow, datagrams, instance, port, start));
+                continue;
+            }
             let port = FIRST_PORT + transfers.len() as u16;
             let mut transfer = Transfer::new(flow, instance, port, start, program);
             transfer.near_port = near_port;
             transfers.push(transfer);
         }
     }
-    transfers
+    (transfers, streams)
 }
 
 /// The places at the ports of the network.
@@ -212,10 +306,11 @@ fn number(node: usize) -> u16 {
 }
 
 /// The reactor's thread.
-fn drive(mut reactor: Reactor<Network>, mut devices: Devices) -> Result<(Network, Health), Error> {
+fn drive(mut reactor: Reactor<Network>, mut devices: Devices, spans: &mut Spans) -> Result<(Network, Health), Error> {
     let mut health = Health { is_urgent: clock::wake_on_time().is_ok(), ..Health::default() };
-    reactor.run(&mut devices, Duration::from_secs(1), &mut |_, report: &Report| {
+    reactor.run(&mut devices, spans.length(), &mut |network: &mut Network, report: &Report| {
         (health.strain, health.deliveries) = (report.strain, report.deliveries_all);
+        spans.note(report.now, network);
         ControlFlow::Continue(())
     })?;
     Ok((reactor.into_node(), health))
@@ -254,6 +349,7 @@ fn play(
     transfers: &[Transfer],
     stop: &AtomicBool,
     is_broken: &dyn Fn() -> bool,
+    look: &mut dyn FnMut(),
 ) -> Option<Played> {
     let is_over = || stop.load(Ordering::Relaxed) || stage.has_stopped() || is_broken();
     let ready_by = stage.now() + scenario.duration;
@@ -270,6 +366,7 @@ fn play(
         let mut is_short_of_memory = false;
         while !stage.all_have_left(LOOK_EVERY) && stage.now() < limit && !is_over() {
             is_short_of_memory |= Memory::now().is_some_and(|memory| memory.is_short());
+            look();
         }
         let ended = stage.now();
         let delivered = transfers.iter().map(Transfer::delivered).collect();

@@ -1,4 +1,4 @@
-//! The hosts and proxies of a lab: a network namespace each, set up as its personality says, with a TUN device into the
+//! The hosts, proxies and circuits' ends of a lab: a network namespace each, set up as its personality says, with a TUN device into the
 //! network. All of it goes when this does, and what a killed run has left goes with the next one.
 
 use std::collections::BTreeMap;
@@ -17,6 +17,7 @@ use headend_host::fast::{self, Instance, Parameters};
 use headend_host::netns::{self, Namespace};
 use headend_host::personality::{self, Settings, Unmapped};
 use headend_host::route::{Metrics, Route};
+use headend_host::socket::SocketOptions;
 use headend_host::sysctl::KernelSetting;
 use headend_host::tun::{self, Tun};
 use headend_host::{Error, Netlink};
@@ -30,6 +31,8 @@ use crate::failure::Failure;
 /// started (in the kernel's ticks since boot, so that another process with the same number is another owner), which of
 /// its sites it belongs to, and which node it is.
 const PREFIX: &str = "headend-lab-";
+/// Bytes of a trunk's own around a user's packet at most, for which links between circuits' ends have room.
+const AROUND: u32 = 100;
 /// The name of a host's device.
 const DEVICE: &str = "link0";
 
@@ -64,6 +67,7 @@ impl Site {
         let serial = SITES.fetch_add(1, Ordering::Relaxed);
         let mut site = Site { hosts: Vec::new(), sides: BTreeMap::new(), fast: Vec::new() };
         let mut tuns = Vec::new();
+        let edge_mtu = mtu(scenario) + AROUND;
         for (number, node) in scenario.nodes.iter().enumerate() {
             if !has_namespace(scenario, number) {
                 site.hosts.push(None);
@@ -73,7 +77,7 @@ impl Site {
             let (settings, exceptions) = match &node.kind {
                 NodeKind::Host { personality, .. } => (site.settings(personality)?, Vec::new()),
                 NodeKind::Proxy(proxy) => site.settings_of_proxy(scenario, network, number, proxy)?,
-                NodeKind::Router => unreachable!("a router has no namespace"),
+                NodeKind::Router => (edge_settings(edge_mtu), Vec::new()),
             };
             let namespace = Namespace::create(&name(serial, number, &node.name))?;
             site.hosts.push(Some(LabHost { namespace, address: address(number), settings, exceptions }));
@@ -131,12 +135,39 @@ impl Site {
     }
 }
 
-/// True if a lab makes a namespace for node `number`: for hosts, and for proxies that a flow goes through.
+/// The longest packet of a scenario's hosts.
+pub(super) fn mtu(scenario: &Scenario) -> u32 {
+    let hosts = scenario.nodes.iter().filter_map(|node| match &node.kind {
+        NodeKind::Host { personality, .. } => Some(personality::map_here(personality).0.mtu),
+        NodeKind::Router | NodeKind::Proxy(_) => None,
+    });
+    hosts.max().unwrap_or(1_500)
+}
+
+/// The settings of a namespace at which a circuit begins or ends: it forwards, and says nobody that there is a shorter way.
+fn edge_settings(mtu: u32) -> Settings {
+    let sysctls = [
+        ("net.ipv4.ip_forward", 1),
+        ("net.ipv4.conf.all.send_redirects", 0),
+        ("net.ipv4.conf.default.send_redirects", 0),
+        ("net.ipv4.conf.all.rp_filter", 0),
+        ("net.ipv4.conf.default.rp_filter", 0),
+    ];
+    Settings {
+        sysctls: sysctls.map(|(name, value)| KernelSetting::new(name, value)).into(),
+        metrics: Metrics::default(),
+        socket: SocketOptions::new("reno"),
+        mtu,
+    }
+}
+
+/// True if a lab makes a namespace for node `number`: for hosts, for proxies that a flow goes through, and for routers at which a
+/// circuit begins or ends.
 pub(super) fn has_namespace(scenario: &Scenario, number: usize) -> bool {
     match &scenario.nodes[number].kind {
         NodeKind::Host { .. } => true,
         NodeKind::Proxy(_) => scenario.flows.iter().any(|flow| flow.via() == Some(number)),
-        NodeKind::Router => false,
+        NodeKind::Router => scenario.is_edge(number),
     }
 }
 

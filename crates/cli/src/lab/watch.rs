@@ -1,6 +1,7 @@
 //! A watch on the packets between the hosts and the network: it tells what no socket tells.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
 use headend_engine::codec::ipv4::Ipv4Header;
@@ -19,6 +20,75 @@ pub(super) struct Eyes {
     /// The flows' listening ports: this and as many as there are flows.
     pub(super) first_port: u16,
     pub(super) watched: Arc<Mutex<Vec<Watched>>>,
+    /// The listening ports of flows of datagrams: this and as many as there are such flows.
+    pub(super) first_stream: u16,
+    pub(super) beside: Arc<Mutex<Beside>>,
+    /// By port of the network, true where a circuit begins or ends: what passes there is on its way.
+    pub(super) are_edges: Vec<bool>,
+}
+
+/// Counts of packets that belong to no connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Beside {
+    /// Of each flow of datagrams.
+    pub(super) streams: Vec<Arrivals>,
+    /// Of each circuit.
+    pub(super) crossings: Vec<Crossing>,
+}
+
+/// The packets of a flow that have reached its receiver's host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Arrivals {
+    pub(super) packets: u64,
+    /// Headers included.
+    pub(super) bytes: u64,
+}
+
+/// The bytes that leave the two ends of a circuit for each other.
+#[derive(Clone, Debug)]
+pub(super) struct Crossing {
+    /// The ports of the network at which the sending end is, and the receiving one.
+    pub(super) ports: [Port; 2],
+    /// The addresses of the two.
+    pub(super) ends: [Ipv4Addr; 2],
+    /// The hosts whose packets it carries.
+    pub(super) hosts: BTreeSet<Ipv4Addr>,
+    /// Bytes from the sending end, users' packets included, and those back.
+    pub(super) sent: u64,
+    pub(super) answered: u64,
+}
+
+impl Crossing {
+    /// A packet enters the network at a circuit's end.
+    fn packet(&mut self, port: Port, to: Ipv4Addr, len: u64) {
+        if port == self.ports[0] && (to == self.ends[1] || self.hosts.contains(&to)) {
+            self.sent += len;
+        }
+        if port == self.ports[1] && to == self.ends[0] {
+            self.answered += len;
+        }
+    }
+}
+
+impl Eyes {
+    /// A packet enters the network at a circuit's end, or a datagram leaves it.
+    fn beside(&self, port: Port, is_edge: bool, inward: bool, bytes: &[u8]) {
+        if is_edge != inward {
+            return;
+        }
+        let Ok((ip, inside)) = Ipv4Header::decode(bytes) else { return };
+        let mut beside = self.beside.lock().expect("nobody panics while it watches");
+        if is_edge {
+            beside.crossings.iter_mut().for_each(|crossing| crossing.packet(port, ip.dst, bytes.len() as u64));
+            return;
+        }
+        let to = inside.get(2..4).map(|port| u16::from_be_bytes([port[0], port[1]]));
+        let index = to.and_then(|to| to.checked_sub(self.first_stream)).filter(|_| ip.protocol == protocol::UDP);
+        if let Some(arrivals) = index.and_then(|index| beside.streams.get_mut(usize::from(index))) {
+            arrivals.packets += 1;
+            arrivals.bytes += bytes.len() as u64;
+        }
+    }
 }
 
 /// A flow instance to be watched. A real program may open several connections: the one with the most data is the flow.
@@ -37,6 +107,11 @@ impl Watched {
         Watched { sender_listens, enough, connections: BTreeMap::new() }
     }
 
+    /// Bytes that have reached the receiver's host, headers and repetitions included, of all its connections.
+    pub(super) fn wire_bytes(&self) -> u64 {
+        self.connections.values().map(|seen| seen.wire_bytes).sum()
+    }
+
     /// Bytes of the flow's data that have reached the receiver's host, in order.
     pub(super) fn arrived(&self) -> Bytes {
         self.connections.values().map(Seen::arrived).max().unwrap_or(Bytes::ZERO)
@@ -49,7 +124,12 @@ impl Watched {
 }
 
 impl Tap for Eyes {
-    fn packet(&mut self, time: Time, _port: Port, inward: bool, bytes: &[u8]) {
+    fn packet(&mut self, time: Time, port: Port, inward: bool, bytes: &[u8]) {
+        let is_edge = self.are_edges.get(usize::from(port.0)).copied().unwrap_or(false);
+        self.beside(port, is_edge, inward, bytes);
+        if is_edge {
+            return;
+        }
         let Some(header) = tcp_header(bytes) else { return };
         let mut watched = self.watched.lock().expect("nobody panics while it watches");
         let index = |port: u16| port.checked_sub(self.first_port).map(usize::from);

@@ -41,7 +41,7 @@ impl Kind for Datagrams {
         ),
         field("off", fields::Kind::Span { min: 0, max: DURATION_NS_MAX }, Is("0s"), "How long none are sent then."),
     ];
-    const ONLY_SIMULATED: Option<&'static str> = Some("datagrams");
+    const ONLY_SIMULATED: Option<&'static str> = None;
 
     fn read(Table { section, .. }: &Table<'_, '_>) -> Datagrams {
         Datagrams {

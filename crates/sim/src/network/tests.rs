@@ -98,7 +98,7 @@ fn what_links_discard_can_be_taken_and_the_links_have_names() {
 fn a_proxy_s_place_takes_what_is_for_it_and_passes_on_what_is_for_others() {
     let with_proxy = NETWORK.replace("kind = \"router\"", "kind = \"proxy\"\nlocal_link = \"rb\"");
     let scenario = Scenario::parse("network", &with_proxy).unwrap();
-    let mut network = Network::outside_with_proxies(&scenario, 0);
+    let mut network = Network::outside_with_sites(&scenario, 0);
     let [a, r, b] = [0, 1, 2].map(|node| network.port(node).expect("hosts and proxies have ports"));
     network.receive(Time::ZERO, a, &packet(1, 0, 1, 1_000));
     network.receive(Time::ZERO, a, &packet(2, 0, 2, 1_000));
@@ -108,4 +108,26 @@ fn a_proxy_s_place_takes_what_is_for_it_and_passes_on_what_is_for_others() {
     let topology = network.topology();
     assert!(topology.leads_over(1, 2, 1) && !topology.leads_over(1, 0, 1), "the local link leads to b");
     assert_eq!(Network::outside(&scenario, 0).port(1), None, "elsewhere a proxy is a router");
+}
+
+#[test]
+fn all_packets_pass_whoever_is_in_the_place_of_a_circuit_s_end() {
+    let text = NETWORK.replace("[nodes.c]", "[nodes.s]\nkind = \"router\"\n[nodes.c]");
+    let text = text.replace("[\"r\", \"b\"]", "[\"r\", \"s\"]");
+    let text = format!(
+        "{text}\n[links.sb]\nbetween = [\"s\", \"b\"]\nrate = \"8Mbit/s\"\n[circuits.it]\nfrom = \"r\"\nto = \"s\"\n"
+    );
+    let scenario = Scenario::parse("network", &text).unwrap_or_else(|error| panic!("{error}"));
+    let node = |name: &str| scenario.nodes.iter().position(|node| node.name == name).expect("a node");
+    let [a, r, s, b] = ["a", "r", "s", "b"].map(node);
+    let port = |network: &Network, node: usize| network.port(node).expect("hosts and circuits' ends have ports");
+    let mut way = vec![];
+    for from in [a, r, s] {
+        let mut network = Network::outside_with_sites(&scenario, 0);
+        let (at, packet) = (port(&network, from), packet(1, from as u16, b as u16, 100));
+        network.receive(Time::ZERO, at, &packet);
+        way.extend(run(&mut network).into_iter().map(|(_, port, _)| port));
+    }
+    let network = Network::outside_with_sites(&scenario, 0);
+    assert_eq!(way, [r, s, b].map(|node| port(&network, node)), "out and in again at both ends");
 }

@@ -9,6 +9,7 @@ use headend_engine::time::{Duration, Time};
 
 use super::flows::{self, FlowWay, Site};
 use super::{World, circuits};
+use crate::edge::Edge;
 use crate::host::Host;
 use crate::network::{Network, Piece};
 use crate::proxy::Proxy;
@@ -34,7 +35,7 @@ impl World {
             ends[flow.to] += flow.count as usize;
         }
         let mut network = Network::build(scenario, seed, trace, |node, topology| match &scenario.nodes[node].kind {
-            NodeKind::Router => unreachable!("a router is no host"),
+            NodeKind::Router => Piece::Edge(Box::new(Edge::new(node as u16, topology.routes(node)))),
             NodeKind::Host { personality, .. } => {
                 Piece::Host(Host::new(node as u16, (**personality).clone(), ends[node], live.clone(), trace))
             }
