@@ -15,10 +15,10 @@ use headend_socket::{Connection, Endpoint, PublicKey, Stream};
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 use super::admin::{self, Books};
-use super::datagrams::{self, Flows};
+use super::datagrams::{self, ALL_FLOWS_MAX, Flows};
 use super::speech::Kind;
 use super::{ConnectArguments, Signals, relay, speech};
 use crate::failure::Failure;
@@ -51,6 +51,8 @@ pub(super) struct Lane {
     key: PublicKey,
     /// The time for which a datagram of UDP is worth something.
     life: Duration,
+    /// Flows that may still begin.
+    flows: Arc<Semaphore>,
     state: Mutex<State>,
     books: Arc<Books>,
 }
@@ -76,6 +78,7 @@ pub(super) async fn run(arguments: &ConnectArguments) -> Result<(), Failure> {
         name,
         key,
         life: arguments.common.udp_deadline,
+        flows: Arc::new(Semaphore::new(ALL_FLOWS_MAX)),
         state: Mutex::default(),
         books: Arc::default(),
     });
@@ -179,7 +182,7 @@ impl Lane {
         };
         match connected {
             Ok(connection) => {
-                let carrier = (connection.clone(), Flows::start(connection.clone(), self.life));
+                let carrier = (connection.clone(), Flows::start(connection.clone(), self.life, self.flows.clone()));
                 (state.connection, state.failed) = (Some(carrier.clone()), None);
                 let (name, watched) = (self.name.clone(), connection);
                 let entry = self.books.enter(&watched);

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use headend_host::privilege;
 use headend_host::proxy::Outward;
-use headend_socket::{Connection, Endpoint, PublicKey, Stream};
+use headend_socket::{Config, Connection, Endpoint, PublicKey, Stream};
 use rustix::thread::CapabilitySet;
 use tokio::io::AsyncWriteExt;
+use tokio::sync::Semaphore;
 
 use super::admin::{self, Books};
-use super::datagrams::{self, Flows};
+use super::datagrams::{self, ALL_FLOWS_MAX, Flows};
 use super::speech::Kind;
 use super::{ServeArguments, Signals, authorized, relay, speech};
 use crate::failure::Failure;
@@ -26,12 +27,15 @@ const USERS: [&str; 2] = ["headend", "nobody"];
 const ENDING: (u64, &str) = (65, "the server ends");
 /// A stream is a descriptor here.
 const DESCRIPTORS: u64 = 65_536;
+/// Connections of one client's key, so that it cannot have all flows and descriptors: a client has one, and one more each time that it
+/// starts anew without a farewell, until the old one is silent for too long.
+const CONNECTIONS_PER_KEY: usize = 8;
 
 type Keys = Arc<Mutex<BTreeSet<PublicKey>>>;
 
 pub(super) async fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let identity = arguments.common.identity()?;
-    let config = arguments.common.config();
+    let config = Config { connections_per_key: CONNECTIONS_PER_KEY, ..arguments.common.config() };
     let public = identity.public();
     let keys: Keys = Arc::new(Mutex::new(authorized(&arguments.authorized)?.into_iter().collect()));
     let known = keys.clone();
@@ -45,6 +49,7 @@ pub(super) async fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let outward = Outward::new(arguments.destinations());
     let outward = Arc::new(outward.map_err(|error| Failure::Failed(format!("look up names: {error}")))?);
     let life = arguments.common.udp_deadline;
+    let free = Arc::new(Semaphore::new(ALL_FLOWS_MAX));
     let mut signals = Signals::new()?;
     eprintln!("public key of this server: {public}");
     eprintln!("listening on {} (UDP) for {} keys", endpoint.address(), lock(&keys).len());
@@ -55,7 +60,8 @@ pub(super) async fn run(arguments: &ServeArguments) -> Result<(), Failure> {
         tokio::select! {
             accepted = endpoint.accept() => match accepted {
                 Some(connection) => {
-                    tokio::spawn(client(connection, outward.clone(), life, books.clone()));
+                    let flows = Flows::start(connection.clone(), life, free.clone());
+                    tokio::spawn(client(connection, outward.clone(), flows, books.clone()));
                 }
                 None => {
                     let why = endpoint.failed().unwrap_or_else(|| "the socket is closed".to_owned());
@@ -94,11 +100,10 @@ fn lock(keys: &Keys) -> MutexGuard<'_, BTreeSet<PublicKey>> {
 }
 
 /// Serves a client until its connection ends.
-async fn client(connection: Connection, outward: Arc<Outward>, life: Duration, books: Arc<Books>) {
+async fn client(connection: Connection, outward: Arc<Outward>, flows: Arc<Flows>, books: Arc<Books>) {
     let _entry = books.enter(&connection);
     let Some((key, from, _)) = connection.look() else { return };
     eprintln!("{key} is connected from {from}");
-    let flows = Flows::start(connection.clone(), life);
     let why = loop {
         match connection.accept().await {
             Ok(stream) => {
