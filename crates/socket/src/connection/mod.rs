@@ -61,6 +61,9 @@ pub enum Ended {
     /// As many messages as it has numbers for.
     #[error("the connection has carried as many datagrams as it has numbers for: connect again")]
     WornOut,
+    /// Its endpoint has ended, not because it was closed.
+    #[error("the endpoint can do nothing any more: {0}")]
+    Failed(String),
 }
 
 /// Counts of a connection so far, and what it is at.
@@ -351,6 +354,7 @@ impl Connection {
         let trip = self.outgoing.sender.rtt_least().unwrap_or(Duration::ZERO) / 2;
         let path = Path { trip, trip_now: rtt.saturating_sub(trip), rate: self.rate() };
         self.streams.frames.sending.set_time(now, path);
+        self.streams.frames.receiving.set_time(now);
     }
 
     /// The rate at which frames can leave, if nothing changes: that of the connection, in equal parts with the streams that have
@@ -420,7 +424,8 @@ impl Connection {
             }
         }
         let may = self.release(now, outbox);
-        let told = earlier(self.receiver.deadline(), self.streams.frames.sending.deadline());
+        let frames = &self.streams.frames;
+        let told = earlier(self.receiver.deadline(), earlier(frames.sending.deadline(), frames.receiving.deadline()));
         earlier(earlier(wake, may), told)
     }
 

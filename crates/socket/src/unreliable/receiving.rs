@@ -14,6 +14,12 @@ const PARTIAL_MAX: usize = 256;
 const PARTIAL_AGE: Duration = Duration::from_secs(10);
 /// Runs of numbers of frames that are over. Frames before them are too old to tell.
 const OVER_MAX: usize = 512;
+/// Runs of a frame's places that have come. An honest peer leaves fewer holes: the longest frame has that many parts about.
+const HOLES_MAX: usize = 4_096;
+/// What the memory of a frame that is joined, and of each piece of it, is counted as besides the bytes: entries in maps, of which up to
+/// half are free, and the least that an allocation takes.
+const JOINED: u64 = 640;
+const PIECE: u64 = 128;
 
 /// A frame of which something is missing.
 #[derive(Debug)]
@@ -96,6 +102,7 @@ impl Receiving {
         {
             return Err("a frame whose length has changed");
         }
+        self.set_time(now);
         if number < self.floor || self.over.contains(number) {
             return Ok(());
         }
@@ -108,7 +115,10 @@ impl Receiving {
             }
             return Ok(());
         }
-        self.drop_old(now);
+        while self.partial.len() >= PARTIAL_MAX && !self.partial.contains_key(&number) {
+            let oldest = self.partial.keys().next().copied().expect("there are many");
+            self.give_up(oldest);
+        }
         let partial = self.partial.entry(number).or_insert_with(|| Partial {
             total,
             came: Ranges::default(),
@@ -119,7 +129,8 @@ impl Receiving {
         let mut gaps = Vec::new();
         partial.came.gaps(start, end, |from, to| gaps.push((from, to)));
         for (from, to) in gaps {
-            let held = to - from + EACH;
+            let is_first = self.partial.get(&number).is_some_and(|partial| partial.pieces.is_empty());
+            let held = to - from + PIECE + if is_first { JOINED } else { 0 };
             if !self.make_room(held, number) {
                 self.give_up(number);
                 return Ok(());
@@ -128,6 +139,9 @@ impl Receiving {
             partial.held += held;
             partial.came.insert(from, to);
             partial.pieces.insert(from, bytes[(from - start) as usize..(to - start) as usize].to_vec());
+            if partial.came.len() > HOLES_MAX {
+                return Err("a frame with thousands of holes");
+            }
         }
         self.join(number);
         Ok(())
@@ -178,13 +192,19 @@ impl Receiving {
         self.finish(number);
     }
 
-    /// Gives up what does not become whole any more.
-    fn drop_old(&mut self, now: Time) {
-        while let Some((number, partial)) = self.partial.first_key_value()
-            && (now.since(partial.since) >= PARTIAL_AGE || self.partial.len() >= PARTIAL_MAX)
-        {
-            self.give_up(*number);
+    /// Tells the time. What does not become whole any more is given up.
+    pub(crate) fn set_time(&mut self, now: Time) {
+        if self.deadline().is_none_or(|at| at > now) {
+            return;
         }
+        let is_old = |partial: &Partial| partial.since + PARTIAL_AGE <= now;
+        let old: Vec<u64> = self.partial.iter().filter(|(_, one)| is_old(one)).map(|(number, _)| *number).collect();
+        old.into_iter().for_each(|number| self.give_up(number));
+    }
+
+    /// The time at which something is given up.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.partial.values().map(|partial| partial.since + PARTIAL_AGE).min()
     }
 
     /// Takes memory for a part of frame `number`, at the cost of older frames: of the whole ones that nobody has read or of those that
@@ -218,7 +238,11 @@ impl Drop for Receiving {
 
 #[cfg(test)]
 impl Receiving {
-    pub(super) fn held(&self) -> u64 {
+    pub(crate) fn held(&self) -> u64 {
         self.held
+    }
+
+    pub(super) fn partial_len(&self) -> usize {
+        self.partial.len()
     }
 }

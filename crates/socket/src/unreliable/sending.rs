@@ -127,7 +127,8 @@ impl Sending {
     pub(crate) fn deadline(&self) -> Option<Time> {
         let (deadline, _) = self.deadlines.first()?;
         // One nanosecond after the last at which it is in time.
-        Some(Time::from_nanos(deadline.as_nanos().saturating_sub(self.path.trip.as_nanos()) + 1).max(self.now))
+        let last = deadline.as_nanos().saturating_sub(self.path.trip.as_nanos());
+        Some(Time::from_nanos(last.saturating_add(1)).max(self.now))
     }
 
     /// Takes a frame of a flow, or refuses it whole.

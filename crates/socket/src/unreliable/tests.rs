@@ -246,7 +246,49 @@ fn frames_that_nobody_reads_or_completes_take_no_more_than_the_limit() {
     }
     assert!(read.contains(&bytes), "the newest are still there");
     receiving.take(at(0) + SECOND * 60, Part { number: 1 << 40, total: 2_000, start: 0, end: 1_000 }, &bytes).unwrap();
-    assert!(receiving.held() < 1_200, "what does not become whole is given up: {} bytes", receiving.held());
+    assert!(receiving.held() < 2_000, "what does not become whole is given up: {} bytes", receiving.held());
+}
+
+#[test]
+fn a_frame_of_holes_is_a_lie_and_its_pieces_are_counted_as_what_they_take() {
+    let limit = 64 << 20;
+    let mut receiving = Receiving::new(limit, Budget::new(limit));
+    let told = (0..100_000_u64).find_map(|at| {
+        let part = Part { number: 0, total: 1_000_000, start: 2 * at, end: 2 * at + 1 };
+        receiving.take(self::at(0), part, b"a").err().map(|what| (at, what))
+    });
+    assert_eq!(told, Some((4_096, "a frame with thousands of holes")));
+    // An entry of two maps and the least allocation for a byte each.
+    assert!(receiving.held() > 4_096 * 100, "{} bytes", receiving.held());
+}
+
+#[test]
+fn what_does_not_become_whole_is_given_up_in_time_without_another_part() {
+    let budget = Budget::new(LIMIT);
+    let mut receiving = Receiving::new(LIMIT, budget.clone());
+    assert_eq!(receiving.deadline(), None);
+    let part = |number| Part { number, total: 2_000, start: 0, end: 1_000 };
+    // The one of the higher number is older.
+    receiving.take(at(1_000), part(7), &pattern(1_000, 1)).unwrap();
+    receiving.take(at(4_000), part(3), &pattern(1_000, 1)).unwrap();
+    for (due, left) in [(11_000, 1), (14_000, 0)] {
+        assert_eq!(receiving.deadline(), Some(at(due)));
+        receiving.set_time(at(due - 1));
+        assert_eq!(receiving.partial_len(), left + 1, "not before it is time");
+        receiving.set_time(at(due));
+        assert_eq!(receiving.partial_len(), left);
+    }
+    assert_eq!((receiving.deadline(), receiving.held(), receiving.dropped), (None, 0, 2));
+    assert!(budget.take(LIMIT), "all memory was given back");
+    receiving.take(at(15_000), part(7), &pattern(1_000, 1)).unwrap();
+    assert_eq!(receiving.held(), 0, "it does not begin anew");
+}
+
+#[test]
+fn a_frame_may_be_worth_something_for_ever() {
+    let mut sending = sending();
+    sending.send(0, b"a frame", Time::MAX).unwrap();
+    assert_eq!(sending.deadline(), Some(Time::MAX));
 }
 
 #[test]

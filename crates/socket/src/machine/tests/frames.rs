@@ -111,3 +111,22 @@ fn who_lies_about_frames_is_cut_off_and_who_takes_none_gets_none() {
     let refused = net.ends[1].1.send_frame(handles[1], 0, b"a frame", net.now + MS * 100).unwrap_err();
     assert!(refused.to_string().contains("at most 0"), "{refused}");
 }
+
+#[test]
+fn a_frame_that_does_not_become_whole_holds_memory_for_ten_seconds_and_no_timer_after() {
+    let config = Config { keep_alive: None, ..Config::default() };
+    let (mut net, handles) = Net::connected(35, FAIR, config);
+    net.run(2);
+    let mut plain = Vec::new();
+    crate::frame::Frame::Part { number: 0, total: 5_000, offset: 0, bytes: b"abc" }.write(&mut plain);
+    let now = net.now;
+    let held = |net: &Net| net.ends[0].1.entries[&handles[0].0].connection.streams.frames.receiving.held();
+    net.ends[0].1.entries.get_mut(&handles[0].0).unwrap().connection.lie(now, &plain);
+    net.ends[0].1.due.insert(handles[0].0);
+    net.run(5);
+    assert!(held(&net) > 0, "the rest may still come");
+    net.run(10);
+    assert_eq!((held(&net), net.ended(0)), (0, None));
+    let wake = net.wakes[0].expect("the connection ends one day");
+    assert!(wake.since(net.now) > Duration::from_secs(60), "nothing else is to be done: {wake:?}");
+}
