@@ -40,6 +40,8 @@ __all__ = [
 _T = TypeVar("_T")
 _CHUNK = 1 << 18
 """Bytes that are read or written at a time."""
+_CODE_MAX = (1 << 62) - 1
+"""The largest code of a reset, a stop or a close."""
 
 
 class Snapshot(TypedDict):
@@ -52,6 +54,12 @@ class Snapshot(TypedDict):
     delivered: int
     lost: int
     streams: int
+
+
+def _checked(code: int) -> int:
+    if not 0 <= code <= _CODE_MAX:
+        raise ValueError(f"code {code}: expected 0 to 2^62 - 1")
+    return code
 
 
 class _Waiters:
@@ -167,11 +175,11 @@ class Stream:
 
     def reset(self, code: int = 0) -> None:
         """End what is written at once: the peer's reads raise `StreamResetError` with this code."""
-        self._native.reset(code)
+        self._native.reset(_checked(code))
 
     def stop(self, code: int = 0) -> None:
         """Read no more: the peer's writes raise `StreamStoppedError` with this code."""
-        self._native.stop(code)
+        self._native.stop(_checked(code))
 
     def close(self) -> None:
         """Have done with it. What was not ended is reset."""
@@ -215,7 +223,7 @@ class Connection:
 
     def close(self, code: int = 0, reason: str = "") -> None:
         """Close it, with a code and words for the peer. What has not come by now does not come."""
-        self._native.close(code, reason)
+        self._native.close(_checked(code), reason)
 
     @property
     def peer(self) -> tuple[str, str, int] | None:

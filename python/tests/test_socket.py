@@ -101,6 +101,22 @@ def test_the_example_runs_as_two_programs(tmp_path):
     assert asked.stdout == "hello\n", asked.stderr
 
 
+def test_a_code_that_does_not_fit_is_refused():
+    async def body():
+        async with pair() as (connection, accepted):
+            here, there = await both(connection, accepted)
+            for code in (-1, 1 << 62):
+                for refused in (here.reset, here.stop, connection.close):
+                    with pytest.raises(ValueError, match="expected 0 to"):
+                        refused(code)
+            here.reset((1 << 62) - 1)
+            with pytest.raises(StreamResetError) as reset:
+                await there.read()
+            assert reset.value.code == (1 << 62) - 1
+
+    run(body())
+
+
 def test_a_writer_waits_for_its_reader():
     async def body():
         async with pair() as (connection, accepted):

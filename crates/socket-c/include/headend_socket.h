@@ -2,8 +2,10 @@
  * Written by HEADEND_BLESS=1 cargo test -p headend-socket-c.
  *
  * Pointers to headend_* objects are those that these functions gave, and that are not freed yet. Texts are UTF-8 and
- * end with a zero byte. A timeout of -1 waits for ever, and 0 not at all. Any thread may call; no object may be
- * freed while another thread uses it, and none is of use in a child after fork(). */
+ * end with a zero byte. A timeout of -1 waits for ever, and 0 not at all. Any thread may call, but at a time only one
+ * may read from a stream, and one write to it: of two, one may wait for ever. No object may be freed while another
+ * thread uses it, and none is of use in a child after fork(). Where an object is to be, NULL gives HEADEND_WRONG; a
+ * function that returns an object gives NULL, and one that returns nothing does nothing. */
 
 #ifndef HEADEND_SOCKET_H
 #define HEADEND_SOCKET_H
@@ -84,8 +86,10 @@ headend_key *headend_key_load(const char *path);
 // Writes a private key to a new file that only its owner may read.
 int headend_key_save(const headend_key *key, const char *path);
 
-// Writes the public key that belongs to a private one: HEADEND_PUBLIC_KEY_SIZE bytes, the last of them zero.
-void headend_key_public(const headend_key *key, char *public_key);
+// Writes the public key that belongs to a private one: HEADEND_PUBLIC_KEY_SIZE bytes, the last of them zero. An empty text if the
+// private one is NULL.
+void headend_key_public(const headend_key *key,
+                        char *public_key);
 
 // Frees a key; endpoints that were made with it go on. NULL is none.
 void headend_key_free(headend_key *key);
@@ -99,18 +103,20 @@ headend_endpoint *headend_listen(const char *address,
 // Opens an endpoint that connects, and to which nobody can connect. NULL if that fails.
 headend_endpoint *headend_client(const headend_key *key);
 
-// Returns the UDP port at which an endpoint listens.
+// Returns the UDP port at which an endpoint listens; 0 for NULL.
 uint16_t headend_port(const headend_endpoint *endpoint);
 
 // Closes an endpoint and all its connections, tells their peers so, and frees it. Its connections and streams remain
-// to be freed. NULL is none.
+// to be freed. NULL is none. It does not end a headend_accept of another thread: no thread may wait there any more.
 void headend_endpoint_close(headend_endpoint *endpoint);
 
-// Waits for the next connection of a client. NULL if the time is up, or if the endpoint can do nothing any more.
-headend_connection *headend_accept(const headend_endpoint *endpoint, int timeout_ms);
+// Waits for the next connection of a client. NULL if the time is up, or if the endpoint can do nothing any more. A program that is to
+// close the endpoint one day waits with a timeout here, again and again, and not with -1.
+headend_connection *headend_accept(const headend_endpoint *endpoint,
+                                   int timeout_ms);
 
 // Connects to the owner of the public key `peer` at "HOST:PORT". NULL if that fails, or if the time is up; by itself it gives
-// up after 12 s.
+// up after 12 s. The look-up of a host's name is the system's, and takes its own time before the timeout begins; an address needs none.
 headend_connection *headend_connect(const headend_endpoint *endpoint,
                                     const char *address,
                                     const char *peer,
@@ -124,7 +130,7 @@ int headend_connection_peer(const headend_connection *connection,
 int headend_connection_snapshot(const headend_connection *connection, headend_snapshot *to);
 
 // Closes a connection with a code and words for the peer, or NULL, and frees it. What has not come by now does not come. Its
-// streams remain to be freed. NULL is no connection.
+// streams remain to be freed. NULL is no connection. A code above 2^62 - 1 counts as that.
 void headend_connection_close(headend_connection *connection,
                               uint64_t code,
                               const char *reason);
@@ -153,10 +159,12 @@ void headend_shutdown(const headend_stream *stream);
 // Waits, after headend_shutdown, until all that was written has come. 0, or an error.
 int headend_wait_sent(const headend_stream *stream, int timeout_ms);
 
-// Ends what is written at once: the peer's reads fail with this code, and what was on its way is lost.
-void headend_reset(const headend_stream *stream, uint64_t code);
+// Ends what is written at once: the peer's reads fail with this code, and what was on its way is lost. A write of another thread that
+// waits fails with HEADEND_ENDED. A code above 2^62 - 1 counts as that.
+void headend_reset(const headend_stream *stream,
+                   uint64_t code);
 
-// Reads no more: the peer's writes fail with this code.
+// Reads no more: the peer's writes fail with this code. One above 2^62 - 1 counts as that.
 void headend_stop(const headend_stream *stream, uint64_t code);
 
 // Returns a descriptor for poll or epoll: after a read (HEADEND_READ) or a write (HEADEND_WRITE) with a timeout of 0 that came back

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use headend_socket::{Config, PublicKey};
 use tokio::sync::oneshot;
 
-use crate::error::{Failure, object, status, text};
+use crate::error::{Failure, known, object, status, text};
 use crate::key::{Key, public, write_public};
 use crate::stream::Stream;
 use crate::wait::wait;
@@ -88,16 +88,19 @@ pub unsafe extern "C" fn headend_listen(
 ) -> *mut Endpoint {
     let opened = || {
         // SAFETY: the caller has said so.
-        let (address, identity) = unsafe { (text("address", address)?, (*key).0.clone()) };
+        let (address, identity) = unsafe { (text("address", address)?, known("key", key)?.0.clone()) };
         let address: SocketAddr = address
             .parse()
             .map_err(|_| Failure::wrong(format!("{address:?}: expected ADDRESS:PORT, such as 0.0.0.0:4433")))?;
-        let mut known = BTreeSet::new();
+        if clients.is_null() && clients_count > 0 {
+            return Err(Failure::wrong("clients is NULL"));
+        }
+        let mut listed = BTreeSet::new();
         for at in 0..clients_count {
             // SAFETY: there are so many.
-            known.insert(unsafe { public("clients", *clients.add(at)) }?);
+            listed.insert(unsafe { public("clients", *clients.add(at)) }?);
         }
-        let allow = Box::new(move |key: &PublicKey| known.contains(key));
+        let allow = Box::new(move |key: &PublicKey| listed.contains(key));
         let server = || headend_socket::Endpoint::server(address, identity, allow, Config::default());
         Endpoint::new(server).map_err(|failure| failure.about(format!("listen on {address} (UDP)")))
     };
@@ -110,26 +113,29 @@ pub unsafe extern "C" fn headend_listen(
 /// `key` is a key.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headend_client(key: *const Key) -> *mut Endpoint {
-    // SAFETY: the caller has said so.
-    let identity = unsafe { &(*key).0 };
-    let client = |any| headend_socket::Endpoint::client(any, identity.clone(), Config::default());
-    // A socket of IPv6 reaches IPv4 as well; some machines have none.
-    let either = || client(([0_u16; 8], 0).into()).or_else(|_| client(([0_u8; 4], 0).into()));
-    object(Endpoint::new(either).map_err(|failure| failure.about("open a UDP socket".to_owned())))
+    let opened = || {
+        // SAFETY: the caller has said so.
+        let identity = &unsafe { known("key", key) }?.0;
+        let client = |any| headend_socket::Endpoint::client(any, identity.clone(), Config::default());
+        // A socket of IPv6 reaches IPv4 as well; some machines have none.
+        let either = || client(([0_u16; 8], 0).into()).or_else(|_| client(([0_u8; 4], 0).into()));
+        Endpoint::new(either).map_err(|failure| failure.about("open a UDP socket".to_owned()))
+    };
+    object(opened())
 }
 
-/// Returns the UDP port at which an endpoint listens.
+/// Returns the UDP port at which an endpoint listens; 0 for NULL.
 ///
 /// # Safety
 /// `endpoint` is an endpoint.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headend_port(endpoint: *const Endpoint) -> u16 {
     // SAFETY: the caller has said so.
-    unsafe { &*endpoint }.endpoint.address().port()
+    unsafe { endpoint.as_ref() }.map_or(0, |endpoint| endpoint.endpoint.address().port())
 }
 
 /// Closes an endpoint and all its connections, tells their peers so, and frees it. Its connections and streams remain
-/// to be freed. NULL is none.
+/// to be freed. NULL is none. It does not end a headend_accept of another thread: no thread may wait there any more.
 ///
 /// # Safety
 /// `endpoint` is NULL or an endpoint, and nobody uses it any more.
@@ -141,23 +147,27 @@ pub unsafe extern "C" fn headend_endpoint_close(endpoint: *mut Endpoint) {
     }
 }
 
-/// Waits for the next connection of a client. NULL if the time is up, or if the endpoint can do nothing any more.
+/// Waits for the next connection of a client. NULL if the time is up, or if the endpoint can do nothing any more. A program that is to
+/// close the endpoint one day waits with a timeout here, again and again, and not with -1.
 ///
 /// # Safety
 /// `endpoint` is an endpoint.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headend_accept(endpoint: *const Endpoint, timeout_ms: c_int) -> *mut Connection {
-    // SAFETY: the caller has said so.
-    let endpoint = &unsafe { &*endpoint }.endpoint;
-    object(match wait(timeout_ms, Waker::noop(), endpoint.accept()) {
-        Some(Some(connection)) => Ok(Connection(connection)),
-        Some(None) => Err(Failure::ended(endpoint.failed().unwrap_or_else(|| "the endpoint is closed".to_owned()))),
-        None => Err(Failure::timed_out()),
-    })
+    let accepted = || {
+        // SAFETY: the caller has said so.
+        let endpoint = &unsafe { known("endpoint", endpoint) }?.endpoint;
+        match wait(timeout_ms, Waker::noop(), endpoint.accept()) {
+            Some(Some(connection)) => Ok(Connection(connection)),
+            Some(None) => Err(Failure::ended(endpoint.failed().unwrap_or_else(|| "the endpoint is closed".to_owned()))),
+            None => Err(Failure::timed_out()),
+        }
+    };
+    object(accepted())
 }
 
 /// Connects to the owner of the public key `peer` at "HOST:PORT". NULL if that fails, or if the time is up; by itself it gives
-/// up after 12 s.
+/// up after 12 s. The look-up of a host's name is the system's, and takes its own time before the timeout begins; an address needs none.
 ///
 /// # Safety
 /// `endpoint` is an endpoint, `address` and `peer` are texts.
@@ -171,7 +181,7 @@ pub unsafe extern "C" fn headend_connect(
     let connected = || {
         // SAFETY: the caller has said so.
         let (endpoint, address, peer) =
-            unsafe { (&(*endpoint).endpoint, text("address", address)?, public("peer", peer)?) };
+            unsafe { (&known("endpoint", endpoint)?.endpoint, text("address", address)?, public("peer", peer)?) };
         let expected = "expected HOST:PORT, such as example.org:4433";
         let mut found =
             address.to_socket_addrs().map_err(|error| Failure::wrong(format!("{address:?}: {error}; {expected}")))?;
@@ -189,7 +199,7 @@ pub unsafe extern "C" fn headend_connect(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headend_connection_peer(connection: *const Connection, public_key: *mut c_char) -> c_int {
     // SAFETY: the caller has said so.
-    let looked = unsafe { &*connection }.0.look().ok_or_else(gone);
+    let looked = unsafe { known("connection", connection) }.and_then(|one| one.0.look().ok_or_else(gone));
     // SAFETY: there is room, the caller has said so.
     status(looked.map(|(key, ..)| unsafe { write_public(&key, public_key) }))
 }
@@ -201,7 +211,7 @@ pub unsafe extern "C" fn headend_connection_peer(connection: *const Connection, 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headend_connection_snapshot(connection: *const Connection, to: *mut Snapshot) -> c_int {
     // SAFETY: the caller has said so.
-    let looked = unsafe { &*connection }.0.look().ok_or_else(gone);
+    let looked = unsafe { known("connection", connection) }.and_then(|one| one.0.look().ok_or_else(gone));
     status(looked.map(|(_, _, at)| {
         let told = Snapshot {
             rtt_ns: at.rtt.map_or(0, |rtt| rtt.as_nanos()),
@@ -222,7 +232,7 @@ fn gone() -> Failure {
 }
 
 /// Closes a connection with a code and words for the peer, or NULL, and frees it. What has not come by now does not come. Its
-/// streams remain to be freed. NULL is no connection.
+/// streams remain to be freed. NULL is no connection. A code above 2^62 - 1 counts as that.
 ///
 /// # Safety
 /// `connection` is NULL or a connection that nobody uses any more, and `reason` is NULL or a text.
@@ -246,11 +256,11 @@ pub unsafe extern "C" fn headend_connection_close(connection: *mut Connection, c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headend_open(connection: *const Connection, timeout_ms: c_int) -> *mut Stream {
     // SAFETY: the caller has said so.
-    let connection = &unsafe { &*connection }.0;
-    object(match wait(timeout_ms, Waker::noop(), connection.open()) {
+    let connection = unsafe { known("connection", connection) };
+    object(connection.and_then(|connection| match wait(timeout_ms, Waker::noop(), connection.0.open()) {
         Some(opened) => opened.map(Stream::new).map_err(Failure::from),
         None => Err(Failure::timed_out()),
-    })
+    }))
 }
 
 /// Waits for the next stream that the peer opens. NULL if the connection ends, or if the time is up.
@@ -260,9 +270,9 @@ pub unsafe extern "C" fn headend_open(connection: *const Connection, timeout_ms:
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headend_accept_stream(connection: *const Connection, timeout_ms: c_int) -> *mut Stream {
     // SAFETY: the caller has said so.
-    let connection = &unsafe { &*connection }.0;
-    object(match wait(timeout_ms, Waker::noop(), connection.accept()) {
+    let connection = unsafe { known("connection", connection) };
+    object(connection.and_then(|connection| match wait(timeout_ms, Waker::noop(), connection.0.accept()) {
         Some(opened) => opened.map(Stream::new).map_err(Failure::from),
         None => Err(Failure::timed_out()),
-    })
+    }))
 }

@@ -124,6 +124,15 @@ pub(crate) unsafe fn text<'a>(what: &str, text: *const c_char) -> Result<&'a str
     text.to_str().map_err(|_| Failure::wrong(format!("{what} is not UTF-8")))
 }
 
+/// An object of C's.
+///
+/// # Safety
+/// `object` is NULL or an object that stays for `'a`.
+pub(crate) unsafe fn known<'a, T>(what: &str, object: *const T) -> Result<&'a T, Failure> {
+    // SAFETY: the caller has said so.
+    unsafe { object.as_ref() }.ok_or_else(|| Failure::wrong(format!("{what} is NULL")))
+}
+
 /// The words for this thread's last call that failed. They stay until its next one that does.
 #[unsafe(no_mangle)]
 pub extern "C" fn headend_error() -> *const c_char {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use headend_socket::{Identity, KeyError, PublicKey};
 
-use crate::error::{Failure, object, status, text};
+use crate::error::{Failure, known, object, status, text};
 
 /// Bytes of a public key's text with the zero behind it.
 pub const HEADEND_PUBLIC_KEY_SIZE: usize = 45;
@@ -71,18 +71,24 @@ pub unsafe extern "C" fn headend_key_load(path: *const c_char) -> *mut Key {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headend_key_save(key: *const Key, path: *const c_char) -> c_int {
     // SAFETY: the caller has said so.
-    let (key, path) = unsafe { (&*key, text("path", path)) };
-    status(path.and_then(|path| Ok(key.0.save(Path::new(path))?)))
+    let (key, path) = unsafe { (known("key", key), text("path", path)) };
+    status(key.and_then(|key| Ok(key.0.save(Path::new(path?))?)))
 }
 
-/// Writes the public key that belongs to a private one: HEADEND_PUBLIC_KEY_SIZE bytes, the last of them zero.
+/// Writes the public key that belongs to a private one: HEADEND_PUBLIC_KEY_SIZE bytes, the last of them zero. An empty text if the
+/// private one is NULL.
 ///
 /// # Safety
-/// `key` is a key, and `public_key` has room.
+/// `key` is NULL or a key, and `public_key` has room.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headend_key_public(key: *const Key, public_key: *mut c_char) {
     // SAFETY: the caller has said so.
-    unsafe { write_public(&(*key).0.public(), public_key) }
+    unsafe {
+        match known("key", key) {
+            Ok(key) => write_public(&key.0.public(), public_key),
+            Err(_) => *public_key = 0,
+        }
+    }
 }
 
 /// Frees a key; endpoints that were made with it go on. NULL is none.

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::error::{Failure, count, status};
+use crate::error::{Failure, count, known, status};
 use crate::wait::{Bell, wait};
 
 /// The descriptor of reads, for headend_stream_fd.
@@ -76,12 +76,15 @@ impl Stream {
 /// `stream` is a stream, and `to` has room for `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headend_read(stream: *const Stream, to: *mut u8, size: usize, timeout_ms: c_int) -> isize {
-    if size == 0 {
-        return 0;
-    }
-    // SAFETY: the caller has said so. What was there is bytes of C's, which are not looked at before they are written.
-    let (stream, to) = unsafe { (&*stream, std::slice::from_raw_parts_mut(to, size)) };
-    count(stream.read(to, timeout_ms))
+    // SAFETY: the caller has said so.
+    let stream = unsafe { known("stream", stream) };
+    count(stream.and_then(|stream| {
+        if size == 0 {
+            return Ok(0);
+        }
+        // SAFETY: the caller has said so. What was there is bytes of C's, which are not looked at before they are written.
+        stream.read(unsafe { std::slice::from_raw_parts_mut(to, size) }, timeout_ms)
+    }))
 }
 
 /// Writes, and waits while the peer reads more slowly. Returns how many bytes were taken: all, unless the time was up after some.
@@ -96,12 +99,15 @@ pub unsafe extern "C" fn headend_write(
     size: usize,
     timeout_ms: c_int,
 ) -> isize {
-    if size == 0 {
-        return 0;
-    }
     // SAFETY: the caller has said so.
-    let (stream, from) = unsafe { (&*stream, std::slice::from_raw_parts(from, size)) };
-    count(stream.write(from, timeout_ms))
+    let stream = unsafe { known("stream", stream) };
+    count(stream.and_then(|stream| {
+        if size == 0 {
+            return Ok(0);
+        }
+        // SAFETY: the caller has said so.
+        stream.write(unsafe { std::slice::from_raw_parts(from, size) }, timeout_ms)
+    }))
 }
 
 /// Ends what is written. The peer reads what was, and then the end. Reading goes on.
@@ -111,8 +117,9 @@ pub unsafe extern "C" fn headend_write(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headend_shutdown(stream: *const Stream) {
     // SAFETY: the caller has said so.
-    let stream = unsafe { &*stream };
-    let _ = Pin::new(&mut &stream.stream).poll_shutdown(&mut Context::from_waker(Waker::noop()));
+    if let Some(stream) = unsafe { stream.as_ref() } {
+        let _ = Pin::new(&mut &stream.stream).poll_shutdown(&mut Context::from_waker(Waker::noop()));
+    }
 }
 
 /// Waits, after headend_shutdown, until all that was written has come. 0, or an error.
@@ -122,29 +129,34 @@ pub unsafe extern "C" fn headend_shutdown(stream: *const Stream) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headend_wait_sent(stream: *const Stream, timeout_ms: c_int) -> c_int {
     // SAFETY: the caller has said so.
-    let stream = unsafe { &*stream };
-    let sent = wait(timeout_ms, Waker::noop(), stream.stream.sent());
-    status(sent.ok_or_else(Failure::timed_out).and_then(|sent| Ok(sent?)))
+    let stream = unsafe { known("stream", stream) };
+    let sent = stream.and_then(|one| wait(timeout_ms, Waker::noop(), one.stream.sent()).ok_or_else(Failure::timed_out));
+    status(sent.and_then(|sent| Ok(sent?)))
 }
 
-/// Ends what is written at once: the peer's reads fail with this code, and what was on its way is lost.
+/// Ends what is written at once: the peer's reads fail with this code, and what was on its way is lost. A write of another thread that
+/// waits fails with HEADEND_ENDED. A code above 2^62 - 1 counts as that.
 ///
 /// # Safety
 /// `stream` is a stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headend_reset(stream: *const Stream, code: u64) {
     // SAFETY: the caller has said so.
-    unsafe { &*stream }.stream.reset(code);
+    if let Some(stream) = unsafe { stream.as_ref() } {
+        stream.stream.reset(code);
+    }
 }
 
-/// Reads no more: the peer's writes fail with this code.
+/// Reads no more: the peer's writes fail with this code. One above 2^62 - 1 counts as that.
 ///
 /// # Safety
 /// `stream` is a stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headend_stop(stream: *const Stream, code: u64) {
     // SAFETY: the caller has said so.
-    unsafe { &*stream }.stream.stop(code);
+    if let Some(stream) = unsafe { stream.as_ref() } {
+        stream.stream.stop(code);
+    }
 }
 
 /// Returns a descriptor for poll or epoll: after a read (HEADEND_READ) or a write (HEADEND_WRITE) with a timeout of 0 that came back
@@ -156,8 +168,9 @@ pub unsafe extern "C" fn headend_stop(stream: *const Stream, code: u64) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headend_stream_fd(stream: *const Stream, way: c_int) -> c_int {
     // SAFETY: the caller has said so.
-    let stream = unsafe { &*stream };
+    let stream = unsafe { known("stream", stream) };
     let found = || {
+        let stream = stream?;
         let bell = usize::try_from(way).ok().and_then(|way| stream.bells.get(way));
         let bell = bell.ok_or_else(|| Failure::wrong("expected HEADEND_READ or HEADEND_WRITE"))?;
         if let Some(known) = bell.get() {

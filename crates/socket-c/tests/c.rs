@@ -29,8 +29,10 @@ fn the_header_is_made_of_the_sources() {
             "/* Sockets whose congestion control does not take damage for congestion: docs/reference/sockets.md.\n \
              * Written by HEADEND_BLESS=1 cargo test -p headend-socket-c.\n *\n \
              * Pointers to headend_* objects are those that these functions gave, and that are not freed yet. Texts are UTF-8 and\n \
-             * end with a zero byte. A timeout of -1 waits for ever, and 0 not at all. Any thread may call; no object may be\n \
-             * freed while another thread uses it, and none is of use in a child after fork(). */"
+             * end with a zero byte. A timeout of -1 waits for ever, and 0 not at all. Any thread may call, but at a time only one\n \
+             * may read from a stream, and one write to it: of two, one may wait for ever. No object may be freed while another\n \
+             * thread uses it, and none is of use in a child after fork(). Where an object is to be, NULL gives HEADEND_WRONG; a\n \
+             * function that returns an object gives NULL, and one that returns nothing does nothing. */"
                 .to_owned(),
         ),
         ..cbindgen::Config::default()

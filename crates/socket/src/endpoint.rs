@@ -168,6 +168,9 @@ impl Endpoint {
         };
         let (handle, news) = {
             let mut state = shared.lock();
+            if state.is_closed {
+                return Err(state.failed.clone().map_or(Ended::Here, Ended::Failed));
+            }
             let handle = state.machine.connect(shared.now(), to, peer);
             let line = state.lines.entry(handle).or_default();
             (handle, line.news.clone())
@@ -345,6 +348,37 @@ impl Shared {
         self.work.notify_one();
         self.arrivals.notify_waiters();
     }
+
+    /// Nobody drives it any more: whoever waits is told so, and why unless it was closed.
+    fn end(&self, why: &str) {
+        let mut state = self.lock();
+        if !state.is_closed {
+            state.failed = Some(why.to_owned());
+        }
+        (state.is_closed, state.is_over) = (true, true);
+        state.incoming.clear();
+        let why = state.failed.clone().map_or(Ended::Here, Ended::Failed);
+        let mut wakers = Vec::new();
+        for line in state.lines.values_mut().filter(|line| line.ended.is_none()) {
+            wakers.append(&mut line.end(why.clone()));
+        }
+        // What reads and writes asks the machine.
+        let now = self.now();
+        state.machine.close_all(now, code::NONE, "");
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        self.arrivals.notify_waiters();
+    }
+}
+
+impl LineState {
+    /// Notes the end, and returns whom to wake.
+    fn end(&mut self, why: Ended) -> Vec<Waker> {
+        self.ended = Some(why);
+        self.news.notify_waiters();
+        self.news.notify_one();
+        self.wakers.values_mut().flat_map(|both| [both.reader.take(), both.writer.take()]).flatten().collect()
+    }
 }
 
 impl State {
@@ -383,14 +417,12 @@ impl State {
                     line.news.notify_waiters();
                 }
                 Event::Ended(handle, why) => {
-                    self.incoming.retain(|one| *one != handle);
-                    let Some(line) = self.lines.get_mut(&handle) else { continue };
-                    line.ended = Some(why);
-                    line.news.notify_waiters();
-                    line.news.notify_one();
-                    for both in line.wakers.values_mut() {
-                        wake(both.reader.take());
-                        wake(both.writer.take());
+                    if let Some(at) = self.incoming.iter().position(|one| *one == handle) {
+                        // Nobody has it yet who would give it back.
+                        self.incoming.remove(at);
+                        self.lines.remove(&handle);
+                    } else if let Some(line) = self.lines.get_mut(&handle) {
+                        line.end(why).into_iter().for_each(Waker::wake);
                     }
                 }
             }

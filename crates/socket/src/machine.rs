@@ -15,6 +15,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::config::Config;
 use crate::connection::{Agreed, Connection, Ended, Snapshot};
+use crate::frame::VARINT_MAX;
 use crate::streams::{Budget, SHARE, StreamError, StreamEvent, StreamId};
 use crate::token;
 use crate::unreliable::{self, FrameEvent};
@@ -234,24 +235,25 @@ impl Machine {
         }
     }
 
-    /// Ends what is written to a stream at once; the peer hears of the code.
+    /// Ends what is written to a stream at once; the peer hears of the code, of which none is above [`VARINT_MAX`]: a larger one counts
+    /// as that.
     pub fn reset(&mut self, handle: Handle, id: StreamId, code: u64) {
         if let Some(connection) = self.entry(handle) {
-            connection.streams.reset(id, code);
+            connection.streams.reset(id, code.min(VARINT_MAX));
         }
     }
 
-    /// Reads no more of a stream; the peer hears of the code.
+    /// Reads no more of a stream; the peer hears of the code, as with [`reset`](Machine::reset).
     pub fn stop(&mut self, handle: Handle, id: StreamId, code: u64) {
         if let Some(connection) = self.entry(handle) {
-            connection.streams.stop(id, code);
+            connection.streams.stop(id, code.min(VARINT_MAX));
         }
     }
 
-    /// Has done with a stream. What was not ended is reset, with this code.
+    /// Has done with a stream. What was not ended is reset, with this code, as with [`reset`](Machine::reset).
     pub fn release(&mut self, handle: Handle, id: StreamId, code: u64) {
         if let Some(connection) = self.entry(handle) {
-            connection.streams.release(id, code);
+            connection.streams.release(id, code.min(VARINT_MAX));
         }
     }
 
@@ -265,10 +267,10 @@ impl Machine {
         self.entries.get(&handle.0)?.connection.streams.stopped(id)
     }
 
-    /// Closes a connection. What has not come by now does not come.
+    /// Closes a connection, with a code as with [`reset`](Machine::reset). What has not come by now does not come.
     pub fn close(&mut self, now: Time, handle: Handle, code: u64, reason: &str) {
         if let Some(connection) = self.entry(handle) {
-            connection.close(now, code, reason);
+            connection.close(now, code.min(VARINT_MAX), reason);
         } else if self.asking.remove(&handle.0).is_some() {
             self.events.push_back(Event::Ended(handle, Ended::Here));
         }

@@ -122,3 +122,33 @@ async fn frames_come_whole_and_their_sender_hears_of_it() {
     let refused = connection.send_frame(&vec![0; 5_000_000], deadline).unwrap_err();
     assert!(matches!(refused, Refused::TooLong { .. }), "{refused}");
 }
+
+#[tokio::test]
+async fn a_closed_endpoint_neither_connects_nor_accepts() {
+    let (server, key) = server();
+    let client = Endpoint::client(loopback(), Identity::generate(), Config::default()).unwrap();
+    client.close(0, "");
+    let refused = timeout(PATIENCE, client.connect(server.address(), &key)).await.expect("at once").unwrap_err();
+    assert_eq!(refused, Ended::Here);
+    server.close(0, "");
+    assert!(timeout(PATIENCE, server.accept()).await.expect("at once").is_none());
+}
+
+#[test]
+fn nobody_waits_for_an_endpoint_whose_runtime_has_ended() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let driven = runtime();
+    let (server, accepted, connection) = driven.block_on(pair());
+    let mut stream = driven.block_on(connection.open()).unwrap();
+    drop(driven);
+    runtime().block_on(async {
+        for one in [&connection, &accepted] {
+            let why = timeout(PATIENCE, one.ended()).await.expect("in time");
+            assert!(matches!(why, Ended::Failed(_)), "{why}");
+        }
+        let error = timeout(PATIENCE, stream.read(&mut [0])).await.expect("in time").unwrap_err();
+        assert!(error.to_string().contains("its runtime has ended"), "{error}");
+        assert!(timeout(PATIENCE, server.accept()).await.expect("in time").is_none());
+        timeout(PATIENCE, server.closed()).await.expect("in time");
+    });
+}

@@ -85,6 +85,23 @@ int main(void) {
     must(other && headend_read(other, in[1], 1, MINUTE) == 1, "read from another");
     headend_reset(broken, 7);
     must(headend_read(other, in[1], 1, MINUTE) == HEADEND_RESET && headend_error_code() == 7, "reset");
+    /* The largest code that there is stands for those above it. */
+    headend_reset(other, UINT64_MAX);
+    must(headend_read(broken, in[0], 1, MINUTE) == HEADEND_RESET, "reset with too large a code");
+    must(headend_error_code() == (UINT64_C(1) << 62) - 1, "the largest code");
+
+    /* What is NULL is wrong, and nothing worse. */
+    must(headend_read(NULL, in[0], 1, 0) == HEADEND_WRONG && headend_write(NULL, out[0], 1, 0) == HEADEND_WRONG, "NULL");
+    must(strcmp(headend_error(), "stream is NULL") == 0, "NULL has a name");
+    must(headend_wait_sent(NULL, 0) == HEADEND_WRONG && headend_stream_fd(NULL, HEADEND_READ) == HEADEND_WRONG, "NULL");
+    must(headend_connection_peer(NULL, seen) == HEADEND_WRONG, "NULL");
+    must(headend_connection_snapshot(NULL, &at) == HEADEND_WRONG && headend_port(NULL) == 0, "NULL");
+    must(headend_accept(NULL, 0) == NULL && headend_connect(NULL, address, public[0], 0) == NULL, "NULL");
+    must(headend_open(NULL, 0) == NULL && headend_accept_stream(NULL, 0) == NULL && headend_client(NULL) == NULL, "NULL");
+    must(headend_listen("127.0.0.1:0", keys[0], NULL, 1) == NULL, "NULL");
+    headend_shutdown(NULL);
+    headend_reset(NULL, 0);
+    headend_stop(NULL, 0);
     headend_stream_free(broken);
     headend_connection_close(asked, 80, "enough");
     must(headend_accept_stream(accepted, MINUTE) == NULL && headend_error_code() == 80, "close");

@@ -71,8 +71,18 @@ pub(super) fn enlarge(socket: &impl AsFd, bytes: usize) {
     let _ = sockopt::set_socket_send_buffer_size(socket, bytes);
 }
 
+/// Ends what is left of an endpoint when its driver does, however that ends: by a panic, or with its runtime.
+struct Driven(Arc<Shared>);
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.0.end(if std::thread::panicking() { "its driver has panicked" } else { "its runtime has ended" });
+    }
+}
+
 /// Drives an endpoint until it is closed.
 pub(super) async fn drive(shared: Arc<Shared>, mut timer: Timer) {
+    let _driven = Driven(shared.clone());
     let mut buffers = vec![vec![0; TRAIN_MAX]; TRAINS];
     loop {
         let mut wake = None;
@@ -92,8 +102,6 @@ pub(super) async fn drive(shared: Arc<Shared>, mut timer: Timer) {
             send(&shared, train).await;
         }
         if is_closed {
-            shared.lock().is_over = true;
-            shared.arrivals.notify_waiters();
             return;
         }
         if outcome.is_ok_and(|has_more| has_more) {

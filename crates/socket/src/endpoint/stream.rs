@@ -33,14 +33,15 @@ impl Stream {
         self.id
     }
 
-    /// Ends what is written at once: the peer's reads fail with this code, and what was on its way is lost.
+    /// Ends what is written at once: the peer's reads fail with this code, and what was on its way is lost. A write that waits fails. A
+    /// code is at most [`VARINT_MAX`](crate::frame::VARINT_MAX); a larger one counts as that.
     pub fn reset(&self, code: u64) {
         let shared = &self.line.endpoint.shared;
         shared.lock().machine.reset(self.line.handle, self.id, code);
         shared.work.notify_one();
     }
 
-    /// Reads no more: the peer's writes fail with this code.
+    /// Reads no more: the peer's writes fail with this code, as with [`reset`](Stream::reset).
     pub fn stop(&self, code: u64) {
         let shared = &self.line.endpoint.shared;
         shared.lock().machine.stop(self.line.handle, self.id, code);

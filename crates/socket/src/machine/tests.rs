@@ -603,3 +603,49 @@ fn beside_a_cubic_it_takes_a_share_and_no_more() {
         assert!((25..=75).contains(&percent), "{percent}% of a queue of {queue_bytes} bytes: {read:?}");
     }
 }
+
+#[test]
+fn a_code_that_is_too_large_counts_as_the_largest_and_a_writer_that_waits_hears_of_its_reset() {
+    let (mut net, [server, client]) = Net::connected(40, FAIR, Config::default());
+    let id = net.ends[1].1.open(client).unwrap();
+    // More than the peer takes ahead of what is read.
+    while net.ends[1].1.write(client, id, &[7; 100_000]) != Ok(0) {
+        net.run(1);
+    }
+    net.events.clear();
+    net.ends[1].1.reset(client, id, u64::MAX);
+    net.run(1);
+    assert!(net.events.contains(&(1, Event::Stream(client, StreamEvent::Writable(id)))), "{:?}", net.events);
+    assert_eq!(net.ends[1].1.write(client, id, b"more"), Err(StreamError::Ended));
+    assert_eq!(net.ends[0].1.read(server, id, &mut [0; 10]), Err(StreamError::Reset(VARINT_MAX)));
+    net.ends[0].1.stop(server, id, u64::MAX);
+    net.ends[0].1.release(server, id, u64::MAX);
+    let now = net.now;
+    net.ends[0].1.close(now, server, u64::MAX, "enough");
+    net.run(1);
+    assert_eq!(net.ended(1), Some(&Ended::Peer { code: VARINT_MAX, reason: "enough".to_owned() }));
+}
+
+#[test]
+fn one_key_has_no_more_connections_than_it_may() {
+    let config = Config { connections_per_key: 2, ..Config::default() };
+    let (mut net, [server, _]) = Net::connected(41, FAIR, config);
+    let key = net.ends[0].1.identity.public();
+    let now = net.now;
+    let [second, third] = [(); 2].map(|()| net.ends[1].1.connect(now, address(0), &key));
+    net.wakes[1] = Some(now);
+    net.run(15);
+    let told: Vec<_> = net.events.iter().filter(|(end, _)| *end == 1).map(|(_, event)| event.clone()).collect();
+    let connected = |handle| told.contains(&Event::Connected(handle));
+    assert!(connected(second) != connected(third), "one more, and not two: {told:?}");
+    assert!(net.ends[0].1.strays().refused > 0);
+    // One that ends makes room.
+    let now = net.now;
+    net.ends[0].1.close(now, server, 0, "");
+    net.run(5);
+    let now = net.now;
+    let fourth = net.ends[1].1.connect(now, address(0), &key);
+    net.wakes[1] = Some(now);
+    net.run(5);
+    assert!(net.events.contains(&(1, Event::Connected(fourth))));
+}

@@ -243,6 +243,8 @@ impl Streams {
         let Some(stream) = self.streams.get_mut(&id.0) else { return };
         if stream.sending.reset(code) {
             self.put(Item::Reset(id.0));
+            // A write that waits has nothing to wait for.
+            self.events.push_back(StreamEvent::Writable(id));
         }
     }
 
