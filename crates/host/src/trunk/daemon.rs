@@ -413,9 +413,8 @@ fn new_peer(config: &Config, identity: &Arc<Identity>, peer: PeerConfig, number:
     let edge = Turns::new(&classes, config.schedule);
     let inside = tunnels::inside(config, &identity.public(), &peer);
     let mut peer = Peer::new(peer, identity.clone(), number, edge, habits(config));
-    if let Some(to) = inside {
-        peer.way = Some(Way { to, from: None });
-    }
+    peer.inside = inside.map(|to| Way { to, from: None });
+    peer.way = peer.inside.or(peer.way);
     peer
 }
 

@@ -61,6 +61,8 @@ pub(super) struct Peer {
     pub(super) number: u8,
     habits: Habits,
     pub(super) way: Option<Way>,
+    /// The way through the tunnel to the peer, in tunnelled carriage.
+    pub(super) inside: Option<Way>,
     current: Option<Session>,
     /// The session before, of which there may still be datagrams under way.
     previous: Option<Session>,
@@ -135,6 +137,7 @@ impl Peer {
     pub(super) fn new(config: PeerConfig, identity: Arc<Identity>, number: u8, edge: Turns, habits: Habits) -> Peer {
         Peer {
             way: config.endpoint.map(|to| Way { to, from: None }),
+            inside: None,
             config,
             identity,
             number,
@@ -313,9 +316,12 @@ impl Peer {
         self.previous = self.current.replace(session);
     }
 
-    /// Notes that the peer is there, and now at `way` if this is the newest message that came from it.
+    /// Notes that the peer is there, and now at `way` if this is the newest message that came from it. At the end of a tunnel it stays
+    /// there: what comes from elsewhere was brought by somebody else, unless the peer measures the path beside the tunnel.
     fn hear(&mut self, now: Time, way: Way, is_newest: bool) {
         self.heard = Some(now);
+        let measures = self.from.as_ref().is_some_and(|from| from.terms().carriage == Carriage::Probe);
+        let way = self.inside.filter(|_| !measures).unwrap_or(way);
         if is_newest && self.way != Some(way) {
             let has_moved = self.way.is_some_and(|before| before.to != way.to);
             self.way = Some(way);
@@ -448,6 +454,7 @@ impl Peer {
         let is_up = self.is_up(now);
         if !is_up {
             (self.to, self.from) = (To::Nothing, None);
+            self.way = self.inside.or(self.way);
             if self.was_up {
                 // A session that is there was to be renewed much later.
                 self.ask_at = now;

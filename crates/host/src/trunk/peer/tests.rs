@@ -366,6 +366,27 @@ fn a_peer_that_moves_is_followed_with_a_new_slow_start() {
 }
 
 #[test]
+fn a_peer_at_the_end_of_a_tunnel_stays_there_unless_it_measures() {
+    let mut net = Net::of(habits(Carriage::Tunnelled, Fallback::Block));
+    let inside = net.ends[0].address;
+    net.ends[1].peer.inside = Some(Way { to: inside, from: None });
+    net.run(secs(1));
+    net.ends[0].address = "203.0.113.9:1024".parse().unwrap();
+    net.feed(0..50);
+    net.run(secs(5));
+    assert_eq!(net.ends[1].peer.way.unwrap().to, inside);
+    assert!(net.carries(0) && net.carries(1));
+    assert_eq!(net.circuits(), [1, 1], "who brings its messages from elsewhere changes nothing");
+    net.restart(0);
+    net.ends[0].peer.habits.carriage = Carriage::Probe;
+    net.run(secs(10));
+    assert_eq!(net.ends[1].peer.way.unwrap().to, net.ends[0].address, "it measures from there");
+    net.is_cut = true;
+    net.run(secs(10));
+    assert_eq!(net.ends[1].peer.way.unwrap().to, inside);
+}
+
+#[test]
 fn an_orderly_end_is_heard_at_once() {
     let mut net = Net::new(Fallback::Direct);
     net.run(secs(1));
