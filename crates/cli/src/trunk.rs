@@ -192,6 +192,11 @@ fn advice(config: &Config) -> Vec<String> {
         let networks = config.peers.iter().flat_map(|peer| &peer.networks);
         networks.into_iter().any(|network| matches!(network, ipnet::IpNet::V6(_)) == is_ipv6)
     };
+    if config.carriage == Carriage::Tunnelled {
+        let ends = config.peers.iter().filter_map(|peer| peer.endpoint).map(|endpoint| endpoint.ip().to_string());
+        let ends = ends.collect::<Vec<_>>().join(", ");
+        lines.push(format!("UDP port 4789 takes packets for this site from anybody: let in only {ends}"));
+    }
     for (is_wanted, setting) in [(has(false), "net.ipv4.ip_forward"), (has(true), "net.ipv6.conf.all.forwarding")] {
         if is_wanted && sysctl::read(setting).is_ok_and(|value| value == "0") {
             lines.push(format!("{setting} is 0: it forwards nobody's packets but its own"));
@@ -205,7 +210,7 @@ fn up(path: &Path) -> Result<(), Failure> {
     let supervisor = Supervisor::from_environment()?;
     let mut notes = vec![format!("carriage: {}, for {why}", config.carriage.name())];
     notes.extend(advice(&config));
-    let (name, at_end) = (config.name.clone(), config.at_end);
+    let name = config.name.clone();
     // A signal that comes while the rules are set is heard when they are, and takes them away.
     let failed = |error: std::io::Error| Failure::Failed(format!("signals cannot be received: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -247,7 +252,7 @@ fn up(path: &Path) -> Result<(), Failure> {
                 _ = hangup.recv() => match reloader.reload() {
                     Ok(said) => said.iter().for_each(|line| eprintln!("reload: {line}")),
                     Err(failure) => {
-                        eprintln!("reload: {}; the trunk goes on as before", failure.message().unwrap_or_default());
+                        eprintln!("reload: {}", failure.message().unwrap_or_default());
                     }
                 },
                 _ = &mut is_over => break,
@@ -267,11 +272,11 @@ fn up(path: &Path) -> Result<(), Failure> {
     let outcome = running.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked));
     // One that stays does no harm: the next trunk replaces it.
     let _ = std::fs::remove_file(&status);
-    outcome?;
-    if at_end == Fallback::Block {
+    let after = if outcome.is_ok() { config.at_end } else { config.fallback };
+    if after == Fallback::Block {
         eprintln!("users' packets stay stopped until the next `up`, or `headend trunk down {}`", path.display());
     }
-    Ok(())
+    Ok(outcome?)
 }
 
 /// Opens the status socket, gives up privileges and tells the operator, once the rules are set and before the trunk runs.

@@ -6,15 +6,27 @@
 #[path = "support/sites.rs"]
 mod sites;
 
+use std::fs;
+use std::net::UdpSocket;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use headend_host::packet::{HEADER_BYTES, Interface};
-use sites::{Sites, headend, ip, wait_for};
+use sites::{Sites, USERS, headend, ip, wait_for};
 
 const TUNNELLED: &str = "carriage = \"tunnelled\"\n";
+
+/// The rules of a site's tables raw.
+fn raw(sites: &Sites, side: usize) -> String {
+    let of = |command: &str| {
+        let output = sites.in_site(side, || Command::new(command).args(["-t", "raw", "-S"]).output());
+        String::from_utf8(output.expect("it runs").stdout).expect("rules are ASCII")
+    };
+    format!("{}{}", of("iptables"), of("ip6tables"))
+}
 
 /// Two sites that reach each other, and not each other's users; `None` where there is no VXLAN.
 fn tunnelled(of: &str) -> Option<(Sites, [PathBuf; 2])> {
@@ -24,7 +36,7 @@ fn tunnelled(of: &str) -> Option<(Sites, [PathBuf; 2])> {
     let sites = Sites::new(of, true);
     sites.unroute();
     let words = ["-n", sites.site_name(0), "link", "add", "vx", "type", "vxlan", "id", "1", "dstport", "4790"];
-    let made = std::process::Command::new("ip").args(words).output().expect("ip runs");
+    let made = Command::new("ip").args(words).output().expect("ip runs");
     if !made.status.success() {
         eprintln!("skipped: the kernel has no VXLAN: {}", String::from_utf8_lossy(&made.stderr));
         return None;
@@ -44,11 +56,14 @@ fn users_and_control_packets_are_one_flow_and_nothing_is_left_behind() {
         "remote 10.77.9.2 dstport 4789 srcport 4789 4790 nolearning",
         "ip link set hd-west up mtu 1450 address 02:",
         "ip route add 10.77.2.0/24 via inet6 fd",
+        "sysctl -w net/ipv6/conf/hd-west/accept_ra=0",
         "iptables -t mangle -A headend-west -d 10.77.2.0/24 -j NFQUEUE --queue-num 4700 --queue-bypass",
+        "iptables -t raw -A headend-west -s 10.77.2.0/24 -i hd-west -j RETURN",
+        "UDP port 4789 takes packets for this site from anybody: let in only 10.77.9.2",
     ] {
         assert!(listed.contains(line), "{listed}");
     }
-    let before = [0, 1].map(|side| (sites.routes(side), sites.rules(side)));
+    let before = [0, 1].map(|side| (sites.routes(side), sites.rules(side), raw(&sites, side)));
     let [west, east] = sites.up_both(&files);
     let mut wire = sites.in_site(1, || Interface::open("ab").expect("it is up"));
     let is_done = AtomicBool::new(false);
@@ -84,7 +99,39 @@ fn users_and_control_packets_are_one_flow_and_nothing_is_left_behind() {
     assert_eq!((&peer["to"]["carriage"], &peer["direct"]), (&"tunnelled".into(), &0.into()));
     west.end();
     east.end();
-    assert_eq!([0, 1].map(|side| (sites.routes(side), sites.rules(side))), before);
+    assert_eq!([0, 1].map(|side| (sites.routes(side), sites.rules(side), raw(&sites, side))), before);
+}
+
+#[test]
+fn nobody_else_s_packets_come_out_of_the_tunnel_nor_a_router_s_word() {
+    let Some((sites, files)) = tunnelled("tforeign") else { return };
+    let [west, _east] = sites.up_both(&files);
+    for setting in
+        ["ipv6/conf/hd-west/accept_ra", "ipv6/conf/hd-west/accept_redirects", "ipv4/conf/hd-west/accept_redirects"]
+    {
+        let value = sites.in_site(0, || fs::read_to_string(format!("/proc/sys/net/{setting}")).expect("it is there"));
+        assert_eq!(value.trim(), "0", "{setting}");
+    }
+    // Of the other site, but from an address that is none of its networks'.
+    ip(&format!("-n {} addr add 10.99.0.1/32 dev lo", sites.site_name(1)));
+    let user = sites.in_user(0, || UdpSocket::bind((USERS[0], 0)).expect("the address is there"));
+    user.set_nonblocking(true).expect("a socket may be so");
+    let to = user.local_addr().expect("it is bound");
+    let stranger = sites.in_site(1, || UdpSocket::bind("10.99.0.1:0").expect("the address is there"));
+    wait_for("it is dropped", || {
+        stranger.send_to(b"let me in", to).expect("it is sent");
+        let words = ["-t", "raw", "-L", "headend-west", "-v", "-n", "-x"];
+        let output = sites.in_site(0, || Command::new("iptables").args(words).output().expect("iptables runs"));
+        let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let drops = listed.lines().find(|line| line.contains(" DROP ")).expect("the last rule");
+        drops.split_whitespace().next().expect("a count") != "0"
+    });
+    assert!(user.recv(&mut [0; 64]).is_err(), "nothing has come");
+    assert!(sites.reaches(1), "what is of its networks comes");
+    west.kill();
+    let (code, said) = sites.down(0, &files[0]);
+    assert!(code == Some(0) && said.contains("removed the chain headend-west"), "{said}");
+    assert!(!raw(&sites, 0).contains("headend-west"), "{}", raw(&sites, 0));
 }
 
 #[test]

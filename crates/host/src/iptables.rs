@@ -4,6 +4,8 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
+use ipnet::IpNet;
+
 use crate::error::Error;
 use crate::process;
 
@@ -20,6 +22,8 @@ pub(crate) const FAMILIES: [Family; 2] = [
     Family { list: "iptables", restore: "iptables-restore", is_ipv6: false },
     Family { list: "ip6tables", restore: "ip6tables-restore", is_ipv6: true },
 ];
+/// Seconds to wait for the lock that another iptables holds: a trunk that waits longer does nothing else meanwhile.
+const PATIENCE: &str = "5";
 /// Folders in which administrators' commands are, whatever PATH says.
 const FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin"];
 
@@ -29,11 +33,16 @@ impl Family {
         path_of(self.list).is_some() && path_of(self.restore).is_some()
     }
 
+    /// True if the network is of this version of IP.
+    pub(crate) fn has(self, network: &IpNet) -> bool {
+        network.addr().is_ipv6() == self.is_ipv6
+    }
+
     /// The rules of a table, as `-S` lists them; `None` without the command.
     pub(crate) fn rules(self, table: &str) -> Result<Option<String>, Error> {
         let Some(command) = path_of(self.list) else { return Ok(None) };
         let what = || format!("{} -t {table} -S", self.list);
-        let output = process::command(command).args(["-w", "-t", table, "-S"]).output();
+        let output = process::command(command).args(["-w", PATIENCE, "-t", table, "-S"]).output();
         let output = output.map_err(|error| Error::new(what(), error))?;
         if output.status.success() {
             Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned()))
@@ -55,7 +64,7 @@ impl Family {
         let run = || -> io::Result<Output> {
             let mut command = process::command(command);
             let mut child = command
-                .args(["-w", "--noflush"])
+                .args(["-w", PATIENCE, "--noflush"])
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())

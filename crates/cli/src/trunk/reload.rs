@@ -24,8 +24,8 @@ impl Reloader {
     /// Reads the file again. Returns lines for the operator.
     pub(super) fn reload(&self) -> Result<Vec<String>, Failure> {
         let path = &self.path;
-        let wrong = |field: &str, why: String| Failure::Wrong(file::located(path, &(field.to_owned(), why)));
-        let read = file::read(path)?;
+        let wrong = |field: &str, why: String| goes_on(Failure::Wrong(file::located(path, &(field.to_owned(), why))));
+        let read = file::read(path).map_err(goes_on)?;
         let fixed = "this cannot change while the trunk runs. Restart it instead".to_owned();
         if read.status != self.status {
             return Err(wrong("status", fixed));
@@ -35,7 +35,8 @@ impl Reloader {
         }
         let said = self.handle.reload(read.config, read.identity.public()).map_err(|error| match error {
             NotTaken::Field((field, why)) => wrong(&field, why),
-            error => Failure::Failed(error.to_string()),
+            error @ NotTaken::System(_) => goes_on(Failure::Failed(error.to_string())),
+            error @ (NotTaken::Broken(_) | NotTaken::Ended) => Failure::Failed(error.to_string()),
         })?;
         Ok(if said.is_empty() { vec!["nothing about peers or classes has changed".to_owned()] } else { said })
     }
@@ -54,10 +55,20 @@ impl Reloader {
             }
             Err(failure) => {
                 let why = failure.message().unwrap_or_default();
-                eprintln!("reload: {why}; the trunk goes on as before");
+                eprintln!("reload: {why}");
                 json!({ "refused": why, "wrong": matches!(failure, Failure::Wrong(_)) })
             }
         }
+    }
+}
+
+/// The failure, which has changed nothing.
+fn goes_on(failure: Failure) -> Failure {
+    let add = |why: String| format!("{why}; the trunk goes on as before");
+    match failure {
+        Failure::Wrong(why) => Failure::Wrong(add(why)),
+        Failure::Failed(why) => Failure::Failed(add(why)),
+        other => other,
     }
 }
 
@@ -67,7 +78,7 @@ pub(super) fn ask(path: &Path) -> Result<(), Failure> {
     let named = path.canonicalize().map_err(|error| Failure::io(path, error))?;
     let answer = status::request(&read.status, &format!("reload {}", named.display()))?;
     if let Some(why) = answer["refused"].as_str() {
-        let why = format!("{why}; the trunk goes on as before");
+        let why = why.to_owned();
         return Err(if answer["wrong"] == true { Failure::Wrong(why) } else { Failure::Failed(why) });
     }
     let said = answer["said"].as_array().cloned().unwrap_or_default();

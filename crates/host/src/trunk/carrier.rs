@@ -58,8 +58,9 @@ impl Carriage {
 pub fn settings(config: &Config, own: &PublicKey) -> Vec<String> {
     match config.carriage {
         Carriage::Native | Carriage::Tunnelled => {
-            let tunnels = Tunnels::new(config, own).map(|tunnels| tunnels.shown()).unwrap_or_default();
-            [tunnels, native::rules(config, &native::numbers(config)).shown()].concat()
+            let tunnels = Tunnels::new(config, own);
+            let rules = native::rules(config, &native::numbers(config), tunnels.as_ref()).shown();
+            [tunnels.map(|tunnels| tunnels.shown()).unwrap_or_default(), rules].concat()
         }
         Carriage::Probe => Vec::new(),
         Carriage::Sealed => {
@@ -117,6 +118,11 @@ impl Carrier {
             Carrier::Sealed(sealed) => sealed.change(config).map(|()| Closed::default()),
             Carrier::Probe(_) => Ok(Closed::default()),
         }
+    }
+
+    /// True if a [`change`](Carrier::change) failed, and what was set before could not be set again: the trunk ends.
+    pub(super) fn is_broken(&self) -> bool {
+        matches!(self, Carrier::Native(native) if native.is_broken())
     }
 
     /// Lets go, or drops, what waits for a peer that is gone, after a [`change`](Carrier::change).

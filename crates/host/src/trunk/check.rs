@@ -103,6 +103,14 @@ impl Config {
                 format!("{:?} is no interface's name: expected 1 to 15 letters and digits", device.name),
             );
         }
+        // iptables is told the name too, and takes a + at the end for any name that begins so.
+        let is_plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
+        if self.carriage == Carriage::Tunnelled && (device.name.starts_with('-') || !device.name.bytes().all(is_plain))
+        {
+            let why =
+                format!("{:?} cannot be in a rule: expected letters, digits, and _ . - between them", device.name);
+            return wrong("device", why);
+        }
         let has_ipv6 = self.peers.iter().flat_map(|peer| &peer.networks).any(|network| network.addr().is_ipv6());
         match device.mtu {
             Some(mtu) if !MTU.contains(&mtu) => {

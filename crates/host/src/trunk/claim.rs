@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 
 use super::config::Config;
 use super::routes::Routes;
-use super::rules::Rules;
+use super::rules::{Rules, Table};
 use super::tunnels;
 use crate::error::Error;
 use crate::netlink::Netlink;
@@ -53,8 +53,11 @@ pub fn clear(config: &Config) -> Result<Vec<String>, Error> {
     for device in tunnels::remove(&mut Netlink::open()?, &config.name)? {
         said.push(format!("removed the device {device}"));
     }
-    let rules = Rules { name: config.name.clone(), queues: Vec::new(), bypass: true, marks: false };
-    if rules.remove()? {
+    let rules =
+        Rules { name: config.name.clone(), queues: Vec::new(), bypass: true, marks: false, sources: Vec::new() };
+    // All of them, and not only up to the first.
+    let removed = [rules.remove(Table::Mangle)?, rules.remove(Table::Raw)?];
+    if removed.contains(&true) {
         said.push(format!("removed the chain {}", rules.chain()));
     }
     Ok(said)

@@ -15,7 +15,7 @@
 //! | `peer` `circuit` | what is known of another end, without clock or sockets; the two ends of circuits |
 //! | `classify` | the flow and the class of a packet, by its first bytes |
 //! | `carrier` | the carriage, one of the two that follow |
-//! | `native` `rules` | the kernel's queues of packets; the rules that lead them there |
+//! | `native` `rules` | the kernel's queues of packets; the rules that lead them there, and that keep strangers out of tunnels |
 //! | `tunnels` | devices of VXLAN, into which the kernel forwards in tunnelled carriage |
 //! | `sealed` `routes` | the device; the routes that lead there |
 //! | `mtu` | the search for the longest packet that passes to a peer |

@@ -11,7 +11,7 @@ use super::carrier::Ending;
 use super::classify::{self, Numbers};
 use super::config::{Config, Fallback, PeerConfig};
 use super::peer::{Hold, Peer};
-use super::rules::Rules;
+use super::rules::{Rules, Table};
 use super::tunnels::Tunnels;
 use crate::error::{During, Error};
 use crate::nfqueue::Queue;
@@ -30,6 +30,8 @@ pub(super) struct Native {
     /// The devices into which packets go, in tunnelled carriage.
     tunnels: Option<Tunnels>,
     leaving: Vec<Waiting>,
+    /// The reason why the rules in force are neither those of now nor those of before: the trunk ends.
+    broken: Option<Error>,
 }
 
 /// Queues of peers that are gone, each with its peer's number.
@@ -40,10 +42,11 @@ pub(super) fn numbers(config: &Config) -> Vec<u8> {
     (0..config.peers.len()).map(|number| number as u8).collect()
 }
 
-/// The rules of a trunk with native carriage, whose peers have these numbers.
-pub(super) fn rules(config: &Config, numbers: &[u8]) -> Rules {
+/// The rules of a trunk with native or tunnelled carriage, whose peers have these numbers.
+pub(super) fn rules(config: &Config, numbers: &[u8], tunnels: Option<&Tunnels>) -> Rules {
     let of_peer = |(peer, number): (&PeerConfig, &u8)| {
-        let queue = config.queue + u16::from(*number);
+        let queue =
+            queue_of(config.queue, *number).expect("the first ones were checked, and later ones are opened before");
         peer.networks.iter().map(move |network| (*network, queue)).collect::<Vec<_>>()
     };
     Rules {
@@ -51,7 +54,18 @@ pub(super) fn rules(config: &Config, numbers: &[u8]) -> Rules {
         queues: config.peers.iter().zip(numbers).flat_map(of_peer).collect(),
         bypass: config.fallback == Fallback::Direct,
         marks: config.marks_users,
+        sources: tunnels.map(Tunnels::sources).unwrap_or_default(),
     }
+}
+
+/// The queue of the peer with this number. A long-lived trunk may have numbers that are higher than it has peers.
+fn queue_of(first: u16, number: u8) -> Result<u16, Error> {
+    first.checked_add(u16::from(number)).ok_or_else(|| {
+        let why = format!(
+            "queue {first} leaves none for number {number}, which is the next free one of a peer: say a smaller `queue`, and restart"
+        );
+        Error::wrong("take a queue of netfilter's for a peer", why)
+    })
 }
 
 impl Native {
@@ -59,20 +73,22 @@ impl Native {
     pub(super) fn open(config: &Config, own: &PublicKey) -> Result<Native, Error> {
         let numbers = numbers(config);
         let queues: Result<Vec<Queue>, Error> = numbers.iter().map(|number| open_queue(config, *number)).collect();
-        let (rules, tunnels) = (rules(config, &numbers), Tunnels::new(config, own));
-        Ok(Native { queues: queues?, rules, tunnels, numbers, leaving: Vec::new() })
+        let tunnels = Tunnels::new(config, own);
+        let (queues, rules) = (queues?, rules(config, &numbers, tunnels.as_ref()));
+        Ok(Native { queues, rules, tunnels, numbers, leaving: Vec::new(), broken: None })
     }
 
     /// Opens the queues of new peers, and puts the rules of `config` in the place of those that are in force, in one step for each
-    /// version of IP. Where that fails nothing has changed.
+    /// version of IP. Where that fails nothing has changed, unless the rules [are broken](Native::is_broken).
     pub(super) fn change(&mut self, config: &Config, numbers: &[u8]) -> Result<Closed, Error> {
         let new = numbers.iter().filter(|number| !self.numbers.contains(number));
         let opened: Result<Closed, Error> = new.map(|number| Ok((*number, open_queue(config, *number)?))).collect();
         let mut queues = opened?;
-        let rules = rules(config, numbers);
+        let rules = rules(config, numbers, self.tunnels.as_ref());
         if rules != self.rules {
-            if let Err(error) = rules.set() {
-                let _ = self.rules.set();
+            if let Err(error) = rules.set(Table::Mangle) {
+                // Those of one version of IP may be in force.
+                self.broken = self.rules.set(Table::Mangle).err();
                 return Err(error);
             }
             self.rules = rules;
@@ -83,6 +99,11 @@ impl Native {
         Ok(queues)
     }
 
+    /// True if the rules are in no known state: the next look ends the trunk.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
     /// Drops packets that the kernel holds for the peer at this place.
     pub(super) fn drop_waiting(&mut self, place: usize, packets: Vec<Waiting>) -> Result<(), Error> {
         let queue = &mut self.queues[place];
@@ -91,11 +112,27 @@ impl Native {
 
     /// Sets the rules: from now on packets come. Returns lines for the operator.
     pub(super) fn begin(&mut self) -> Result<Vec<String>, Error> {
-        let mut said = self.tunnels.as_ref().map_or(Ok(Vec::new()), Tunnels::begin)?;
-        match self.rules.set() {
+        let mut said = Vec::new();
+        if let Some(tunnels) = &self.tunnels {
+            // What keeps strangers' packets out comes before the devices by which they would come in.
+            let begun = self.rules.set(Table::Raw).and_then(|more| {
+                said.extend(more);
+                tunnels.begin()
+            });
+            match begun {
+                Ok(more) => said.extend(more),
+                Err(error) => {
+                    let _ = self.rules.remove(Table::Raw);
+                    return Err(error);
+                }
+            }
+        }
+        match self.rules.set(Table::Mangle) {
             Ok(more) => said.extend(more),
             Err(error) => {
-                let _ = self.tunnels.as_ref().map(Tunnels::end);
+                // Nothing half set: what went before goes too.
+                let _ = self.rules.remove(Table::Mangle);
+                let _ = self.end_tunnels();
                 return Err(error);
             }
         }
@@ -103,7 +140,7 @@ impl Native {
     }
 
     /// Takes away the rules, unless they are to stop packets from now on, and then lets go what waits: nothing that was taken in is
-    /// lost by an orderly end.
+    /// lost by an orderly end. After a failure of a trunk that blocks, the kernel drops what it holds when the queues are closed.
     pub(super) fn end(
         &mut self,
         peers: &mut [Peer],
@@ -111,17 +148,25 @@ impl Native {
         numbers: &Numbers,
         ending: Ending,
     ) -> Result<(), Error> {
-        let stay = config.at_end == Fallback::Block && ending == Ending::Orderly;
-        let removed = if stay { Ok(()) } else { self.rules.remove().map(drop) };
-        let _ = self.take_in(peers, config, numbers);
-        for (peer, queue) in peers.iter_mut().zip(&mut self.queues) {
-            while let Some((_, packet)) = peer.edge.pop() {
-                queue.accept(packet.id as u32);
+        let stops = stops(config.at_end, config.fallback, ending);
+        let removed = if stops { Ok(()) } else { self.rules.remove(Table::Mangle).map(drop) };
+        if !(stops && ending == Ending::Failed) {
+            let _ = self.take_in(peers, config, numbers);
+            for (peer, queue) in peers.iter_mut().zip(&mut self.queues) {
+                while let Some((_, packet)) = peer.edge.pop() {
+                    queue.accept(packet.id as u32);
+                }
+                let _ = queue.flush();
             }
-            let _ = queue.flush();
         }
-        let gone = self.tunnels.as_ref().map_or(Ok(()), Tunnels::end);
-        removed.and(gone)
+        removed.and(self.end_tunnels())
+    }
+
+    /// Takes the tunnels away, and then what keeps strangers' packets out of them.
+    fn end_tunnels(&self) -> Result<(), Error> {
+        let Some(tunnels) = &self.tunnels else { return Ok(()) };
+        tunnels.end()?;
+        self.rules.remove(Table::Raw).map(drop)
     }
 
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
@@ -131,6 +176,9 @@ impl Native {
 
     /// Puts what the kernel holds for peers into their classes. What has no room is dropped.
     pub(super) fn take_in(&mut self, peers: &mut [Peer], config: &Config, numbers: &Numbers) -> Result<(), Error> {
+        if let Some(error) = self.broken.take() {
+            return Err(error);
+        }
         for (peer, queue) in peers.iter_mut().zip(&mut self.queues) {
             take_in(peer, queue, config, numbers).during(|| "read netfilter's queue")?;
         }
@@ -159,6 +207,15 @@ impl Native {
     }
 }
 
+/// True if the rules stay after this ending, so that packets stop.
+fn stops(at_end: Fallback, fallback: Fallback, ending: Ending) -> bool {
+    match ending {
+        Ending::Orderly => at_end == Fallback::Block,
+        Ending::Failed => fallback == Fallback::Block,
+        Ending::Abandoned => false,
+    }
+}
+
 /// Lets go what waits for a peer that is gone.
 pub(super) fn let_go(mut peer: Peer, config: &Config, numbers: &Numbers, closed: &mut Closed) {
     let Some(mut queue) = closed.remove(&peer.number) else { return };
@@ -170,7 +227,7 @@ pub(super) fn let_go(mut peer: Peer, config: &Config, numbers: &Numbers, closed:
 }
 
 fn open_queue(config: &Config, number: u8) -> Result<Queue, Error> {
-    Queue::open(config.queue + u16::from(number), classify::COPIED, config.fallback == Fallback::Direct)
+    Queue::open(queue_of(config.queue, number)?, classify::COPIED, config.fallback == Fallback::Direct)
 }
 
 /// Puts what the kernel holds for a peer into its classes. What has no room is dropped.
@@ -194,4 +251,24 @@ fn take_in(peer: &mut Peer, queue: &mut Queue, config: &Config, numbers: &Number
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trunk_that_blocks_lets_nothing_pass_when_it_fails() {
+        let (direct, block) = (Fallback::Direct, Fallback::Block);
+        assert!(stops(direct, block, Ending::Failed) && !stops(direct, block, Ending::Orderly));
+        assert!(stops(block, block, Ending::Orderly) && !stops(block, block, Ending::Abandoned));
+        assert!(!stops(direct, direct, Ending::Failed));
+    }
+
+    #[test]
+    fn a_peer_beyond_the_last_queue_is_refused() {
+        assert_eq!(queue_of(65_530, 5).unwrap(), u16::MAX);
+        let error = queue_of(65_530, 6).unwrap_err().to_string();
+        assert!(error.contains("queue 65530 leaves none for number 6"), "{error}");
+    }
 }

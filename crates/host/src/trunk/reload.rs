@@ -3,6 +3,7 @@
 use std::sync::mpsc::Sender;
 
 use headend_datagram::{Outbox, PublicKey};
+use headend_engine::circuit::tunnel::Schedule;
 use headend_engine::circuit::turns::{Turns, Waiting};
 
 use super::check::Wrong;
@@ -11,7 +12,7 @@ use super::daemon::{Trunk, habits, places};
 use super::peer::Peer;
 use crate::error::Error;
 
-/// The reason why a configuration was not taken over. The trunk goes on as before.
+/// The reason why a configuration was not taken over. The trunk goes on as before, but for the last two.
 #[derive(Debug, thiserror::Error)]
 pub enum NotTaken {
     /// A field has changed that cannot change while a trunk runs.
@@ -20,6 +21,9 @@ pub enum NotTaken {
     /// The system refused something.
     #[error(transparent)]
     System(#[from] Error),
+    /// The system refused something, and then what was set before as well: the trunk ends.
+    #[error("{0}; what was set before could not be set again either, and the trunk ends")]
+    Broken(Error),
     /// The trunk has ended.
     #[error("the trunk has ended")]
     Ended,
@@ -44,7 +48,10 @@ impl Trunk {
         }
         let numbers = self.number(&new.peers)?;
         // The last that can fail.
-        let mut closed = self.carrier.change(&new, &numbers)?;
+        let mut closed = self.carrier.change(&new, &numbers).map_err(|error| match self.carrier.is_broken() {
+            true => NotTaken::Broken(error),
+            false => NotTaken::System(error),
+        })?;
         let now = self.clock.now();
         let (mut said, mut outbox) = (Vec::new(), Outbox::default());
         let old = std::mem::replace(&mut self.config, new);
@@ -71,8 +78,14 @@ impl Trunk {
         if (&old.classes, old.schedule) != (&self.config.classes, self.config.schedule) {
             said.push("classes: changed; what waits stays in the class of its name, or goes to the last".to_owned());
             for (at, peer) in self.peers.iter_mut().enumerate() {
-                let victims = sort_anew(&mut peer.edge, &old.classes, &self.config);
-                self.carrier.drop_waiting(at, victims)?;
+                let victims = sort_anew(&mut peer.edge, &old.classes, &self.config.classes, self.config.schedule);
+                let count = victims.len();
+                if let Err(error) = self.carrier.drop_waiting(at, victims) {
+                    let name = &peer.config.name;
+                    said.push(format!(
+                        "peer {name}: {count} packets without room are held until the trunk ends: {error}"
+                    ));
+                }
             }
         }
         self.send(&outbox);
@@ -133,13 +146,13 @@ fn fixed(field: &str, is: &str, wanted: &str) -> NotTaken {
     NotTaken::Field((field.to_owned(), why))
 }
 
-/// Puts what waits into the classes of `config`, and returns what has no room there.
-fn sort_anew(edge: &mut Turns, old: &[EdgeClass], config: &Config) -> Vec<Waiting> {
-    let classes: Vec<_> = config.classes.iter().map(|class| class.queue).collect();
-    let mut before = std::mem::replace(edge, Turns::new(&classes, config.schedule));
+/// Puts what waits into the classes `new`, and returns what has no room there.
+fn sort_anew(edge: &mut Turns, old: &[EdgeClass], new: &[EdgeClass], schedule: Schedule) -> Vec<Waiting> {
+    let classes: Vec<_> = new.iter().map(|class| class.queue).collect();
+    let mut before = std::mem::replace(edge, Turns::new(&classes, schedule));
     let mut victims = Vec::new();
     while let Some((class, packet)) = before.pop() {
-        let same = config.classes.iter().position(|new| new.name == old[class].name);
+        let same = new.iter().position(|new| new.name == old[class].name);
         let class = same.unwrap_or(classes.len() - 1);
         let mut victim = edge.push(class, packet);
         while let Some(packet) = victim {
@@ -148,4 +161,33 @@ fn sort_anew(edge: &mut Turns, old: &[EdgeClass], config: &Config) -> Vec<Waitin
         }
     }
     victims
+}
+
+#[cfg(test)]
+mod tests {
+    use headend_engine::circuit::turns::Class;
+    use headend_engine::units::Bytes;
+
+    use super::super::classify::Matches;
+    use super::*;
+
+    fn class(name: &str, room: u64) -> EdgeClass {
+        let queue = Class { room: Bytes::new(room), weight: 1 };
+        EdgeClass { name: name.to_owned(), queue, matches: Matches::default() }
+    }
+
+    #[test]
+    fn what_waits_stays_in_the_class_of_its_name_as_far_as_there_is_room() {
+        let old = [class("voice", 1_000), class("gone", 1_000), class("all", 1_000)];
+        let classes: Vec<_> = old.iter().map(|class| class.queue).collect();
+        let mut edge = Turns::new(&classes, Schedule::Priority);
+        for id in 0..3 {
+            assert_eq!(edge.push(id as usize, Waiting { id, flow: id, len: 600 }), None);
+        }
+        let new = [class("first", 1_000), class("second", 1_000), class("voice", 1_000), class("all", 1_000)];
+        let victims = sort_anew(&mut edge, &old, &new, Schedule::Priority);
+        assert_eq!(victims.len(), 1, "two of 600 bytes have no room in the last");
+        assert_eq!(edge.pop().map(|(class, packet)| (class, packet.id)), Some((2, 0)));
+        assert_eq!(edge.push(3, Waiting { id: 9, flow: 9, len: 100 }), None, "each new class is there");
+    }
 }

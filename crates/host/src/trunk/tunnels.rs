@@ -3,8 +3,10 @@
 //!
 //! The two ends need not agree on anything but their keys: the network's number, the addresses inside and those of the links are made of both.
 
+use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 
 use headend_datagram::PublicKey;
 use ipnet::IpNet;
@@ -24,6 +26,10 @@ const PORT: u16 = 4_789;
 /// The longest packet of an Ethernet, and what is around a packet in VXLAN: Ethernet, VXLAN, UDP and IP.
 const ETHERNET: u32 = 1_500;
 const AROUND: [u32; 2] = [14 + 8 + 8 + 20, 14 + 8 + 8 + 40];
+/// Settings of a device that are 0 before it goes up, because anybody may put a packet into a tunnel: no word of a router is believed
+/// there, nor a claim to have this end's address.
+const DEAF: [&str; 4] =
+    ["ipv6/conf/*/accept_ra", "ipv6/conf/*/accept_redirects", "ipv6/conf/*/accept_dad", "ipv4/conf/*/accept_redirects"];
 /// Letters that the name of a device leaves for the number of its peer.
 const NAME: usize = 12;
 const PREFIX: u8 = 126;
@@ -99,7 +105,16 @@ impl Tunnels {
         })
     }
 
-    /// What is set, as ip(8) writes it, for people.
+    /// The devices, each with the networks from which its peer's packets come.
+    pub(super) fn sources(&self) -> Vec<(String, Vec<IpNet>)> {
+        let of = |tunnel: &Tunnel| {
+            let far = IpNet::from(IpAddr::from(address(&tunnel.pair, 3 - tunnel.side)));
+            (tunnel.device.clone(), tunnel.networks.iter().copied().chain([far]).collect())
+        };
+        self.tunnels.iter().map(of).collect()
+    }
+
+    /// What is set, as ip(8) and sysctl(8) write it, for people.
     pub(super) fn shown(&self) -> Vec<String> {
         self.tunnels.iter().flat_map(Tunnel::shown).collect()
     }
@@ -153,15 +168,16 @@ impl Tunnel {
         let Tunnel { device, vni, remote, mtu, .. } = self;
         let local = self.local.map_or(String::new(), |local| format!(" local {local}"));
         let far = address(&self.pair, 3 - self.side);
-        let mut lines = vec![
-            format!(
-                "ip link add {device} type vxlan id {vni}{local} remote {remote} dstport {PORT} srcport {PORT} {} nolearning",
-                PORT + 1
-            ),
+        let mut lines = vec![format!(
+            "ip link add {device} type vxlan id {vni}{local} remote {remote} dstport {PORT} srcport {PORT} {} nolearning",
+            PORT + 1
+        )];
+        lines.extend(DEAF.map(|setting| format!("sysctl -w net/{}=0", setting.replace('*', device))));
+        lines.extend([
             format!("ip link set {device} up mtu {mtu} address {}", shown_link(&self.link(self.side))),
             format!("ip address add {}/{PREFIX} dev {device}", address(&self.pair, self.side)),
             format!("ip neighbour add {far} lladdr {} dev {device}", shown_link(&self.link(3 - self.side))),
-        ];
+        ]);
         lines.extend(self.networks.iter().map(|network| match network.addr().is_ipv4() {
             true => format!("ip route add {network} via inet6 {far} dev {device} proto {}", routes::PROTOCOL),
             false => format!("ip -6 route add {network} via {far} dev {device} proto {}", routes::PROTOCOL),
@@ -208,6 +224,7 @@ impl Tunnel {
         message.header.index = device.index;
         message.attributes = vec![LinkAttribute::IfAlias(alias(trunk))];
         netlink.change(RouteNetlinkMessage::SetLink(message)).during(|| format!("mark device {name}"))?;
+        DEAF.iter().try_for_each(|setting| deafen(name, setting))?;
         device.change(netlink, Change { up: Some(true), ..Change::default() })?;
         device.add_address(netlink, address(&self.pair, self.side), PREFIX)?;
         let far = address(&self.pair, 3 - self.side);
@@ -218,6 +235,23 @@ impl Tunnel {
             added.map_err(|error| routes::not_added(network, name, error))
         })
     }
+}
+
+/// Sets a setting of a device to 0, unless that is what it has from the defaults for new devices.
+fn deafen(device: &str, setting: &str) -> Result<(), Error> {
+    // A device's name may have dots in it, which the names of settings have between their parts.
+    let path = PathBuf::from("/proc/sys/net").join(setting.replace('*', device));
+    if fs::read_to_string(&path).is_ok_and(|value| value.trim() == "0") {
+        return Ok(());
+    }
+    fs::write(&path, "0").map_err(|error| {
+        let default = setting.replace('*', "default");
+        let why = format!(
+            "{error}: without this anybody who reaches UDP port {PORT} could lead packets astray. Let this process write /proc/sys/net, \
+             or set net/{default}=0 before"
+        );
+        Error::new(format!("write 0 to {}", path.display()), io::Error::new(error.kind(), why))
+    })
 }
 
 fn neighbour(device: &Device, far: Ipv6Addr, link: [u8; 6]) -> NeighbourMessage {
