@@ -28,7 +28,7 @@ from pathlib import Path
 
 import page
 from machine import run, say, waited_for
-from tunnel import HERE, LEFT, RIGHT, THERE, iperf_servers, listens, process
+from tunnel import LEFT, RIGHT, THERE, iperf_servers, joined_by, listens, process, two_namespaces
 
 LINE_BPS = 10e6
 DELAY_MS = 20
@@ -48,30 +48,12 @@ BEFORE_S = 3
 @contextmanager
 def line(binary: Path, folder: Path, loss_percent: float) -> Iterator[None]:
     """The two namespaces, with the line between them."""
-    file = folder / "line.toml"
-    file.write_text(
-        '[nodes.left]\n[nodes.right]\n[links.line]\nbetween = ["left", "right"]\n'
+    link = (
         f'rate = "{LINE_BPS / 1e6:g}Mbit/s"\ndelay = "{DELAY_MS}ms"\nqueue = "{QUEUE}"\n'
-        f'loss = "{loss_percent:g}%"\nback = {{ loss = "0%" }}\n'
+        f'loss = "{loss_percent:g}%"\nback = {{ loss = "0%" }}'
     )
-    try:
-        for name in (LEFT, RIGHT):
-            run("ip", "netns", "add", name)
-            run("ip", "-n", name, "link", "set", "lo", "up")
-        with (folder / "emulate.log").open("wb") as out:
-            emulator = subprocess.Popen([binary, "emulate", file, "--between", LEFT, RIGHT], stdout=out, stderr=out)
-        try:
-            waited_for("the emulated line", lambda: emulator.poll() is None and THERE in run("ip", "-n", RIGHT, "addr"))
-            for name, other in ((LEFT, THERE), (RIGHT, HERE)):
-                to = json.loads(run("ip", "-n", name, "-j", "route", "get", other))[0]["dev"]
-                run("ip", "-n", name, "route", "replace", f"{other}/32", "dev", to, "congctl", "cubic")
-            yield
-        finally:
-            emulator.send_signal(signal.SIGINT)
-            emulator.wait(10)
-    finally:
-        for name in (LEFT, RIGHT):
-            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+    with two_namespaces(), joined_by(binary, link, folder):
+        yield
 
 
 def inside(name: str, *words: object) -> list[str]:

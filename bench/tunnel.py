@@ -82,47 +82,53 @@ def process(words: Sequence[object], inside: str, log: Path) -> Iterator[subproc
 
 
 @contextmanager
-def namespaces(options: argparse.Namespace, folder: Path, harm: str | None, queue_bytes: int) -> Iterator[None]:
-    """The two, joined by a line that does this to packets, or by a veth pair (None)."""
+def two_namespaces() -> Iterator[None]:
+    """The two, each with a loopback."""
     try:
         for name in (LEFT, RIGHT):
             run("ip", "netns", "add", name)
             run("ip", "-n", name, "link", "set", "lo", "up")
-        if harm is None:
-            run("ip", "link", "add", "ab", "netns", LEFT, "type", "veth", "peer", "name", "ab", "netns", RIGHT)
-            for name, address in ((LEFT, HERE), (RIGHT, THERE)):
-                run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "ab")
-                run("ip", "-n", name, "link", "set", "ab", "up")
-            for name, other in ((LEFT, THERE), (RIGHT, HERE)):
-                run("ip", "-n", name, "route", "replace", f"{other}/32", "dev", "ab", "congctl", "cubic")
-            yield
-            return
-        file = folder / "line.toml"
-        file.write_text(
-            '[nodes.left]\n[nodes.right]\n[links.line]\nbetween = ["left", "right"]\n'
-            f'rate = "{LINE_BPS / 1e6:g}Mbit/s"\ndelay = "{RTT_MS / 2:g}ms"\n'
-            f'queue = "{queue_bytes}B"\n{harm}\n'
-        )
-        log = folder / "emulate.log"
-        with log.open("wb") as out:
-            words = [options.binary, "emulate", file, "--between", LEFT, RIGHT]
-            emulator = subprocess.Popen(words, stdout=out, stderr=out)
-            try:
-                waited_for(
-                    "the emulated line",
-                    lambda: emulator.poll() is None and THERE in run("ip", "-n", RIGHT, "addr"),
-                )
-                # iperf3 chooses a controller after it has connected, and a CUBIC that was BBR before stays paced.
-                for name, other in ((LEFT, THERE), (RIGHT, HERE)):
-                    to = json.loads(run("ip", "-n", name, "-j", "route", "get", other))[0]["dev"]
-                    run("ip", "-n", name, "route", "replace", f"{other}/32", "dev", to, "congctl", "cubic")
-                yield
-            finally:
-                emulator.send_signal(signal.SIGINT)
-                emulator.wait(10)
+        yield
     finally:
         for name in (LEFT, RIGHT):
             subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+@contextmanager
+def joined_by(binary: Path, link: str, folder: Path) -> Iterator[None]:
+    """The two namespaces, which are there, joined by an emulated link with these fields."""
+    file, log = folder / "line.toml", folder / "emulate.log"
+    file.write_text(f'[nodes.left]\n[nodes.right]\n[links.line]\nbetween = ["left", "right"]\n{link}\n')
+    with log.open("wb") as out:
+        emulator = subprocess.Popen([binary, "emulate", file, "--between", LEFT, RIGHT], stdout=out, stderr=out)
+    try:
+        waited_for("the emulated line", lambda: emulator.poll() is None and THERE in run("ip", "-n", RIGHT, "addr"))
+        # iperf3 chooses a controller after it has connected, and a CUBIC that was BBR before stays paced.
+        for name, other in ((LEFT, THERE), (RIGHT, HERE)):
+            to = json.loads(run("ip", "-n", name, "-j", "route", "get", other))[0]["dev"]
+            run("ip", "-n", name, "route", "replace", f"{other}/32", "dev", to, "congctl", "cubic")
+        yield
+    finally:
+        emulator.send_signal(signal.SIGINT)
+        emulator.wait(10)
+
+
+@contextmanager
+def namespaces(options: argparse.Namespace, folder: Path, harm: str | None, queue_bytes: int) -> Iterator[None]:
+    """The two, joined by a line that does this to packets, or by a veth pair (None)."""
+    with two_namespaces():
+        if harm is not None:
+            link = f'rate = "{LINE_BPS / 1e6:g}Mbit/s"\ndelay = "{RTT_MS / 2:g}ms"\nqueue = "{queue_bytes}B"\n{harm}'
+            with joined_by(options.binary, link, folder):
+                yield
+            return
+        run("ip", "link", "add", "ab", "netns", LEFT, "type", "veth", "peer", "name", "ab", "netns", RIGHT)
+        for name, address in ((LEFT, HERE), (RIGHT, THERE)):
+            run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "ab")
+            run("ip", "-n", name, "link", "set", "ab", "up")
+        for name, other in ((LEFT, THERE), (RIGHT, HERE)):
+            run("ip", "-n", name, "route", "replace", f"{other}/32", "dev", "ab", "congctl", "cubic")
+        yield
 
 
 @dataclass(frozen=True)
