@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -18,13 +17,6 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/sockets/echo.py"
 PATIENCE_S = 60
 BYTES = bytes((at * 31 + (at >> 9)) % 256 for at in range(1_000_000))
-
-
-def newest_binary():
-    """The binary that was built last, of either profile."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    built = [path for profile in ("release", "debug") if (path := target / profile / "headend").exists()]
-    return max(built, key=lambda path: path.stat().st_mtime, default=None)
 
 
 def example():
@@ -245,8 +237,7 @@ def test_what_is_wrong_is_said(tmp_path):
     run(body())
 
 
-@pytest.mark.skipif(newest_binary() is None, reason="no binary: cargo build")
-def test_a_tunnels_server_is_spoken_to(tmp_path):
+def test_a_tunnels_server_is_spoken_to(tmp_path, headend_binary):
     """Its protocol is in `crates/cli/src/tunnel/speech.rs`."""
     own, server = Key.generate(), Key.generate()
     server.save(tmp_path / "server.key")
@@ -261,7 +252,7 @@ def test_a_tunnels_server_is_spoken_to(tmp_path):
     async def body():
         words = ["tunnel", "serve", "--listen", "127.0.0.1:0", "--key", tmp_path / "server.key"]
         words += ["--authorized", tmp_path / "authorized_keys", "--allow", "127.0.0.1"]
-        tunnel = await asyncio.create_subprocess_exec(newest_binary(), *words, stderr=asyncio.subprocess.PIPE)
+        tunnel = await asyncio.create_subprocess_exec(headend_binary, *words, stderr=asyncio.subprocess.PIPE)
         try:
             while not (found := re.search(rb"listening on 127\.0\.0\.1:(\d+)", line := await tunnel.stderr.readline())):
                 assert line, "it has ended"

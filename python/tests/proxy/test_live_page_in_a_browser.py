@@ -1,7 +1,6 @@
 """The proxy's live page as an operator meets it: Debian's Chromium on the real binary, with traffic through it."""
 
 import contextlib
-import os
 import re
 import socket
 import subprocess
@@ -15,20 +14,10 @@ WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 780}
 PATIENCE_MS = 20_000
 
 
-def newest_binary():
-    """The binary that was built last, of either profile."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    built = [path for profile in ("release", "debug") if (path := target / profile / "headend").exists()]
-    return max(built, key=lambda path: path.stat().st_mtime, default=None)
-
-
-pytestmark = pytest.mark.skipif(newest_binary() is None, reason="no binary: cargo build")
-
-
 class Proxy:
     """The binary, a server that sends for ever, and a client of it through the proxy."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, binary):
         self.server = socket.create_server(("127.0.0.1", 0))
         self.connections = []
         to = self.server.getsockname()[1]
@@ -37,7 +26,7 @@ class Proxy:
             "[[listen]]\naddress = '127.0.0.1:0'\nway = 'forward'\n"
             f"to = '127.0.0.1:{to}'\n[local]\npersonality = 'hfc-local'\n[admin]\nlisten = '127.0.0.1:0'\n"
         )
-        self.process = subprocess.Popen([newest_binary(), "proxy", "--config", path], stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([binary, "proxy", "--config", path], stderr=subprocess.PIPE, text=True)
         self.way_in = int(self.says(r"listening on 127\.0\.0\.1:(\d+) \(forward\)"))
         self.page = self.says(r"to look at: (http://\S+)")
 
@@ -84,8 +73,8 @@ class Proxy:
 
 
 @pytest.fixture
-def proxy(tmp_path):
-    proxy = Proxy(tmp_path)
+def proxy(tmp_path, headend_binary):
+    proxy = Proxy(tmp_path, headend_binary)
     yield proxy
     proxy.end()
 
