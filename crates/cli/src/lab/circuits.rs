@@ -32,7 +32,7 @@ pub(super) type Wrong = (String, String);
 /// The daemons of two routers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TrunkPlan {
-    /// What both call it.
+    /// The name that both ends' daemons have for it.
     pub(super) name: String,
     pub(super) is_sealed: bool,
     pub(super) ends: [End; 2],
@@ -67,7 +67,7 @@ pub(super) fn beyond(scenario: &Scenario) -> Option<Wrong> {
     })
 }
 
-/// What of a circuit's own fields no trunk does.
+/// The first of a circuit's own fields that no trunk can do, and why; none if a trunk can do all.
 fn own_fields(circuit: &Circuit) -> Option<(&'static str, String)> {
     let controls = match &circuit.implementation {
         Implementation::Carried { .. } => {
@@ -102,7 +102,7 @@ fn own_fields(circuit: &Circuit) -> Option<(&'static str, String)> {
     None
 }
 
-/// What a trunk cannot do beside the other circuits and flows.
+/// The first of a circuit's fields that a trunk cannot do beside the other circuits and flows, and why.
 fn among_others(scenario: &Scenario, ways: &[Way], number: usize) -> Option<(&'static str, String)> {
     let circuit = &scenario.circuits[number];
     let own = taken(circuit, ways);

@@ -54,7 +54,7 @@ pub(crate) struct Ran {
     pub(crate) health: Health,
     /// The counts of proxies, by connection.
     pub(crate) relayed: Vec<Relayed>,
-    /// What trunks said of themselves at the end, by circuit.
+    /// The status that each circuit's trunk gave at the end, in the order of circuits.
     pub(crate) trunks: Vec<Value>,
 }
 
@@ -240,7 +240,7 @@ fn listen(site: &Site, streams: &[Stream]) -> Result<Vec<UdpSocket>, Failure> {
     streams.iter().map(open).collect()
 }
 
-/// What is counted of each circuit, in the scenario's order.
+/// The ends of each circuit and the hosts that it carries for, with nothing counted yet, in the scenario's order.
 fn crossings(scenario: &Scenario, network: &Network, trunks: &[TrunkPlan]) -> Vec<Crossing> {
     let one = |(number, circuit): (usize, &Circuit)| {
         let ends = trunks.iter().flat_map(|plan| &plan.ends);

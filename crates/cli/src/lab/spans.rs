@@ -1,4 +1,4 @@
-//! What flows and links did in each of equal spans of time, as the simulator's table of intervals has it.
+//! The bytes of flows and links in equal spans of time, as the simulator's table of intervals has them.
 //!
 //! Spans follow the reactor's clock: they begin with it and not with the run, and one ends some microseconds after it should.
 

@@ -125,7 +125,7 @@ impl<'scope> RunningTrunks<'scope> {
         }
     }
 
-    /// What all daemons say of themselves now.
+    /// The present status of all daemons, both ends of each circuit.
     pub(super) fn statuses(&self) -> Result<Vec<[Value; 2]>, Failure> {
         let ask = |socket: &PathBuf| status(socket, PATIENCE).map_err(|error| Failure::io(socket, error));
         self.sockets.iter().map(|[one, other]| Ok([ask(one)?, ask(other)?])).collect()

@@ -30,9 +30,9 @@ pub(super) struct Eyes {
 /// Counts of packets that belong to no connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Beside {
-    /// Of each flow of datagrams.
+    /// The arrivals of each flow of datagrams.
     pub(super) streams: Vec<Arrivals>,
-    /// Of each circuit.
+    /// The bytes of each circuit.
     pub(super) crossings: Vec<Crossing>,
 }
 
