@@ -109,6 +109,8 @@ def main() -> int:
     parser.add_argument("--connections", type=int, default=20_000, help="that come and go twice (default: 20000)")
     parser.add_argument("--page", type=Path, help="a page of the docs whose table is to be this run's")
     arguments = parser.parse_args()
+    if arguments.rounds < 1 or arguments.seconds <= 0 or arguments.connections < 1:
+        parser.error("--rounds, --seconds and --connections are more than 0")
     known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     if missing := [control for control in arguments.controls if control not in known]:
         parser.error(f"the kernel has no {', '.join(missing)}: `headend cc install backfill` brings that one")

@@ -42,6 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--page", type=Path, metavar="FILE", help="also write the table into this page")
     chosen = parser.parse_args(arguments)
+    if chosen.jobs < 1:
+        parser.error(f"--jobs {chosen.jobs}: at least 1")
+    if chosen.what == "live" and not chosen.binary.is_file():
+        parser.error(f"--binary {chosen.binary}: there is no such file; `cargo build --release` makes it")
     seed = TUNING if chosen.tuning else JUDGING
     runs, seconds = (3, 60.0) if chosen.quick else (20, 120.0)
     bench = Bench(chosen.law, chosen.without, seed, runs, seconds)
