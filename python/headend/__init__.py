@@ -2,12 +2,14 @@
 
 from headend._native import ScenarioError, SimulationError, __version__
 from headend.results import Capture, Definition, Result, Table, columns
+from headend.scenario import Scenario
 from headend.simulation import run
 
 __all__ = [
     "Capture",
     "Definition",
     "Result",
+    "Scenario",
     "ScenarioError",
     "SimulationError",
     "Table",

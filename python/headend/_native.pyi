@@ -23,6 +23,7 @@ __all__ = [
     "columns",
     "quantity",
     "run",
+    "toml",
 ]
 
 __version__: str
@@ -62,7 +63,9 @@ def run(
     progress: Callable[[int, int], None] | None = None,
     journal: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    beside: str | os.PathLike[str] | None = None,
 ) -> Results: ...
+def toml(kind: Literal["path", "toml", "json"], text: str, beside: str | os.PathLike[str] | None = None) -> str: ...
 
 class ConnectionEndedError(ConnectionError):
     code: int | None

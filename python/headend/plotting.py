@@ -26,9 +26,7 @@ def plot(result: Result, y: str, *, x: str | None, by: str | None, ax: Axes | No
             what = "nothing is swept" if not fields else f"several fields are swept: {', '.join(fields)}"
             raise ValueError(f"{what}; say with x= what the x axis has")
         x = fields[0]
-    for name in filter(None, (x, y, by)):
-        if name not in result.flows:
-            raise ValueError(f"the flows have no column {name!r}; they have {', '.join(result.flows)}")
+    x, y, by = named(result, x), named(result, y), by and named(result, by)
     if result.flows[y].dtype.kind == "U":
         raise ValueError(f"the column {y!r} is text, which the y axis cannot show")
     if ax is None:
@@ -54,6 +52,14 @@ def plot(result: Result, y: str, *, x: str | None, by: str | None, ax: Axes | No
     if lines:
         ax.legend(title=", ".join(lines), frameon=False)
     return ax
+
+
+def named(result: Result, name: str) -> str:
+    """The column of the flows that is called so. Raises ValueError if there is none."""
+    try:
+        return result.flows.named(name)
+    except KeyError as error:
+        raise ValueError(f"the flows: {error}") from None
 
 
 def _differs(result: Result, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -22,6 +23,13 @@ NativeColumn: TypeAlias = "NDArray[Any] | tuple[NDArray[np.uint32], list[str]]"
 """Numbers, or for text the place of each row's text in a list."""
 
 
+class ColumnError(KeyError):
+    """A table has no column of this name."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class Table(Mapping[str, NDArray[Any]]):
     """Columns by name, in order; rows by position.
 
@@ -33,7 +41,7 @@ class Table(Mapping[str, NDArray[Any]]):
         self._columns = dict(columns)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        column = self._columns[name]
+        column = self._columns[self.named(name)]
         if isinstance(column, tuple):
             codes, names = column
             return np.array(names, dtype=np.str_)[codes] if names else np.empty(0, dtype=np.str_)
@@ -86,12 +94,14 @@ class Table(Mapping[str, NDArray[Any]]):
         """The rows in which every named column has the given value.
 
         A column of text compares with text as it stands, and with a number as the quantity that the text is, in bit/s,
-        bytes, seconds, or from 0 to 1: `where(**{"links.cable.down.loss": 0.01})` finds "1%".
+        bytes, seconds, or from 0 to 1: `where(**{"links.cable.down.loss": 0.01})` finds "1%", and so does
+        `where(loss=0.01)` if no other swept field ends in "loss".
 
         Raises KeyError for a column that there is not, and TypeError for a number where the texts are no quantities.
         """
         keep = np.ones(self.rows, dtype=np.bool_)
         for name, value in equal.items():
+            name = self.named(name)
             column = self._columns[name]
             if isinstance(column, tuple):
                 codes, texts = column
@@ -105,11 +115,28 @@ class Table(Mapping[str, NDArray[Any]]):
 
         Raises ValueError if one of its texts is no quantity.
         """
+        name = self.named(name)
         column = self._columns[name]
         if not isinstance(column, tuple):
             return np.asarray(column, dtype=np.float64)
         codes, texts = column
         return np.array([_quantity(name, text) for text in texts], dtype=np.float64)[codes]
+
+    def named(self, name: str) -> str:
+        """The column of this name; a swept field also goes by the end of its path, if no other ends so: "loss".
+
+        Raises KeyError, with what there is.
+        """
+        if name in self._columns:
+            return name
+        ending = [column for column in self._columns if column.endswith(f".{name}")]
+        if len(ending) == 1:
+            return ending[0]
+        if ending:
+            raise ColumnError(f"several columns end in {name!r}: {', '.join(ending)}")
+        near = difflib.get_close_matches(name, self._columns, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(self._columns)}"
+        raise ColumnError(f"there is no column {name!r}; {hint}")
 
     def _rows(self, which: NDArray[np.bool_] | slice) -> Table:
         return Table(

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from headend import _native
+from headend.progress import bar
 from headend.results import Capture, Result, Table
+from headend.section import Section
 
 
 def run(
-    scenario: str | os.PathLike[str] | Mapping[str, Any],
+    scenario: str | os.PathLike[str] | Mapping[str, Any] | Section,
     *,
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the command line's option
     sweep: Mapping[str, Sequence[Any]] | None = None,
@@ -22,14 +24,14 @@ def run(
     seed: int | None = None,
     threads: int | None = None,
     trace: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
     journal: str | os.PathLike[str] | None = None,
     resume: bool = False,
 ) -> Result:
     """Simulate a scenario: every point of its sweep, every run, on all cores.
 
     Args:
-        scenario: A path, TOML text (anything with a line break in it), or the same as a dict.
+        scenario: A path, TOML text (anything with a line break in it), the same as a dict, or a `headend.Scenario`.
         set: Fields to change, by path: `{"links.cable.down.loss": "1%"}`. A probability of 1 is refused here and in
             `sweep`, as an integer and as a float: it is "1%" or "100%".
         sweep: Fields to vary, by path, each with a list or array of values; in place of the scenario's own axis of that
@@ -38,7 +40,7 @@ def run(
         seed: Seed of the first run, instead of the scenario's.
         threads: Worker threads; as many as there are cores unless given. Results do not depend on it.
         trace: Also record the senders' state, every packet, and captures.
-        progress: Called with runs done and runs in all, on this thread.
+        progress: Called with runs done and runs in all, on this thread; True for a bar in a notebook or a terminal.
         journal: A folder in which each run is kept as soon as it has ended, without its trace; the caller removes it.
         resume: Take up the runs that are in `journal` instead of refusing to overwrite them.
 
@@ -65,9 +67,10 @@ def run(
         [(path, _swept(path, values)) for path, values in (sweep or {}).items()],
         threads,
         trace,
-        progress,
+        bar() if progress is True else progress or None,
         journal,
         resume,
+        getattr(scenario, "_file", None) if isinstance(scenario, Section) else None,
     )
     circuits, media, intervals = native.circuits(), native.media(), native.intervals()
     series, packets = native.series(), native.packets()
@@ -128,7 +131,9 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a scenario cannot hold {value!r}, a {type(value).__name__}")
 
 
-def _source(scenario: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str]:
+def _source(scenario: str | os.PathLike[str] | Mapping[str, Any] | Section) -> tuple[str, str]:
+    if isinstance(scenario, Section):
+        scenario = scenario.to_dict()
     if isinstance(scenario, Mapping):
         return "json", json.dumps(scenario, allow_nan=False, default=_plain)
     text = os.fspath(scenario)

@@ -22,7 +22,7 @@ mod _native {
     #[pymodule_export]
     use super::columns::quantity;
     #[pymodule_export]
-    use super::run::{Results, run};
+    use super::run::{Results, run, toml};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::socket::{

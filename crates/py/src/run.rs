@@ -94,7 +94,7 @@ fn already_taken() -> PyErr {
 /// `kind` says what `text` is: "path", "toml" or "json". `settings` and the values of `sweep` are TOML, or plain text.
 /// Finished runs are kept in the folder `journal`; with `resume`, those that are there are not repeated.
 #[pyfunction]
-#[pyo3(signature = (kind, text, settings, sweep, threads=None, trace=false, progress=None, journal=None, resume=false))]
+#[pyo3(signature = (kind, text, settings, sweep, threads=None, trace=false, progress=None, journal=None, resume=false, beside=None))]
 #[allow(clippy::too_many_arguments)] // one for each of `headend.run`
 pub(crate) fn run(
     py: Python<'_>,
@@ -107,6 +107,7 @@ pub(crate) fn run(
     progress: Option<Py<PyAny>>,
     journal: Option<PathBuf>,
     resume: bool,
+    beside: Option<PathBuf>,
 ) -> PyResult<Results> {
     let threads = match threads {
         None => None,
@@ -114,13 +115,7 @@ pub(crate) fn run(
             Some(NonZeroUsize::new(count).ok_or_else(|| PyValueError::new_err("threads must be 1 or more"))?)
         }
     };
-    let mut document = match kind {
-        "path" => Document::load(Path::new(text)),
-        "toml" => Document::parse("scenario", text),
-        "json" => Document::parse_json("scenario", text),
-        other => return Err(PyValueError::new_err(format!("a scenario is a path, toml or json, not {other:?}"))),
-    }
-    .map_err(wrong)?;
+    let mut document = read(kind, text, beside.as_deref())?;
     for (path, value) in &settings {
         document.set(path, value).map_err(wrong)?;
     }
@@ -150,6 +145,30 @@ pub(crate) fn run(
         series,
         packets,
         captures,
+    })
+}
+
+/// A scenario as TOML, if it is one.
+#[pyfunction]
+#[pyo3(signature = (kind, text, beside=None))]
+pub(crate) fn toml(kind: &str, text: &str, beside: Option<PathBuf>) -> PyResult<String> {
+    let document = read(kind, text, beside.as_deref())?;
+    document.points().map_err(wrong)?;
+    Ok(document.to_toml())
+}
+
+/// The recordings that a scenario names are in the folder of the file `beside`, if it comes from one.
+fn read(kind: &str, text: &str, beside: Option<&Path>) -> PyResult<Document> {
+    let document = match kind {
+        "path" => Document::load(Path::new(text)),
+        "toml" => Document::parse("scenario", text),
+        "json" => Document::parse_json("scenario", text),
+        other => return Err(PyValueError::new_err(format!("a scenario is a path, toml or json, not {other:?}"))),
+    }
+    .map_err(wrong)?;
+    Ok(match beside {
+        Some(path) => document.beside(path),
+        None => document,
     })
 }
 

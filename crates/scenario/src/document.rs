@@ -66,8 +66,7 @@ impl Document {
         file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
         let text = String::from_utf8(bytes)
             .map_err(|_| failed(io::Error::new(io::ErrorKind::InvalidData, "the file is not UTF-8 text")))?;
-        let document = Document::parse(&path.display().to_string(), &text)?;
-        Ok(Document { recordings: Recordings::beside(path), ..document })
+        Ok(Document::parse(&path.display().to_string(), &text)?.beside(path))
     }
 
     /// Reads TOML text; messages call it `name`.
@@ -107,6 +106,12 @@ impl Document {
                 problem: Problem::Value { found: other.inline(), expected: "an object".into() },
             })),
         }
+    }
+
+    /// The same, as if it stood in the file `path`: recordings that it names are looked for beside that.
+    pub fn beside(mut self, path: &Path) -> Document {
+        self.recordings = Recordings::beside(path);
+        self
     }
 
     /// The same that need not have flows: for whoever runs its links alone.

@@ -8,6 +8,7 @@ mod link;
 mod model;
 mod path;
 pub mod pcapng;
+pub mod python;
 mod read;
 mod recording;
 pub mod reference;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::fields::ALL;
 use super::super::results::columns::{self, Definition};
-use super::super::{Document, reference, schema};
+use super::super::{Document, python, reference, schema};
 use super::{examples, published};
 
 fn repository(path: &str) -> PathBuf {
@@ -27,6 +27,11 @@ fn assert_current(path: &str, expected: &str) {
 #[test]
 fn the_published_schema_is_current() {
     assert_current("scenarios/schema.json", &schema::text());
+}
+
+#[test]
+fn the_published_classes_of_python_are_current() {
+    assert_current("python/headend/fields.py", &python::module());
 }
 
 #[test]
