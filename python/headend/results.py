@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import html
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,8 +15,6 @@ from numpy.typing import NDArray
 from headend import _native
 
 if TYPE_CHECKING:
-    import os
-
     import polars
     from matplotlib.axes import Axes
 
@@ -281,6 +280,20 @@ class Result:
         from headend.plotting import plot
 
         return plot(self, y, x=x, by=by, ax=ax)
+
+    def report(self, folder: str | os.PathLike[str], *, name: str = "these", **others: Result) -> str:
+        """Write a page for the browser: all that was swept with intervals, queues and times, and of a trace one run.
+
+        Args:
+            folder: Where `index.html` goes, which needs nothing else.
+            name: What these results are called where others are compared with them.
+            others: Results to compare with, each by its name: `result.report("out", before=old)`.
+
+        Returns the path of the page. Raises `headend.report.FolderError` if the folder cannot be written.
+        """
+        from headend.report import own, render
+
+        return str(render(own.study({name: self, **others}), os.fspath(folder)))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write tables as Parquet, captures, and what a rerun takes into a new folder, whole or not at all.

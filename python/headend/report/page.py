@@ -61,7 +61,7 @@ def render(study: StudyResult, out_dir: Path | str) -> Path:
     files = {STUDY: study.to_json().encode()}
     shown = []
     for figure in study.figures:
-        item, beside = _show(figure)
+        item, beside = _show(figure, is_own=study.subject == "own")
         shown.append(item)
         files |= {f"{folder.FIGURES}/{name}": text.encode() for name, text in beside.items()}
     files[INDEX] = _page(study, shown).encode()
@@ -70,7 +70,7 @@ def render(study: StudyResult, out_dir: Path | str) -> Path:
     return out / INDEX
 
 
-def _show(figure: FigureResult) -> tuple[Shown, dict[str, str]]:
+def _show(figure: FigureResult, *, is_own: bool = False) -> tuple[Shown, dict[str, str]]:
     """A figure made ready, and its files by name."""
     plots, ladders = panels.panels(figure), ladder.draw(figure.ladder)
     files = {f"{figure.id}.csv": data.csv_text(figure)}
@@ -87,7 +87,7 @@ def _show(figure: FigureResult) -> tuple[Shown, dict[str, str]]:
     }
     shown = Shown(
         figure=figure,
-        number=_number(figure),
+        number=figure.section if is_own else _number(figure),
         panels=plots,
         static=static,
         ladders=[(one.title, Markup(one.svg(f"{figure.title} {one.title}".strip()))) for one in ladders],
