@@ -21,7 +21,9 @@ __all__ = [
     "__commit__",
     "__version__",
     "columns",
+    "controllers",
     "quantity",
+    "queues",
     "run",
     "toml",
 ]
@@ -52,6 +54,8 @@ class Results:
     def captures(self) -> list[tuple[int, int, str, bytes]]: ...
 
 def columns() -> list[list[str]]: ...
+def controllers() -> list[tuple[str, str, list[str]]]: ...
+def queues() -> list[tuple[str, str, list[str]]]: ...
 def quantity(text: str) -> float | None: ...
 def run(
     kind: Literal["path", "toml", "json"],

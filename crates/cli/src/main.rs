@@ -11,6 +11,8 @@ mod conform;
 mod doctor;
 #[cfg(target_os = "linux")]
 mod emulate;
+#[cfg(unix)]
+mod evaluate;
 mod failure;
 #[cfg(target_os = "linux")]
 mod from_text;
@@ -55,6 +57,8 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Sim(sim::Arguments),
+    #[cfg(unix)]
+    Evaluate(evaluate::Arguments),
     #[cfg(target_os = "linux")]
     Emulate(emulate::Arguments),
     #[cfg(target_os = "linux")]
@@ -92,6 +96,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::try_parse().unwrap_or_else(|error| with_useful_tips(error).exit());
     let outcome = match arguments.command {
         Command::Sim(arguments) => sim::run(&arguments),
+        #[cfg(unix)]
+        Command::Evaluate(arguments) => evaluate::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Emulate(arguments) => emulate::run(&arguments),
         #[cfg(target_os = "linux")]

@@ -286,7 +286,7 @@ fn every_subcommand_and_flag_is_on_the_reference_page() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
     let page = fs::read_to_string(page).expect("the page is published");
     for command in
-        ["sim", "lab", "compare", "record", "check", "doctor", "size", "personalities", "schema", "completions"]
+        ["sim", "evaluate", "lab", "compare", "record", "check", "doctor", "size", "personalities", "schema", "completions"]
     {
         let help = place.stdout(&[command, "--help"]);
         assert!(page.contains(&format!("## headend {command}")), "{command} is on the page");
@@ -297,6 +297,21 @@ fn every_subcommand_and_flag_is_on_the_reference_page() {
             assert!(page.contains(&format!("`{flag}")), "{command} {flag} is on the page");
         }
     }
+}
+
+#[test]
+fn an_evaluation_starts_the_python_that_is_named() {
+    let place = Place::new();
+    let output = |python: &str, words: &[&str]| {
+        let mut command = place.command(&[&["evaluate"], words].concat());
+        command.env("HEADEND_PYTHON", python).output().expect("the binary runs")
+    };
+    let told = output("/bin/echo", &["fast", "--quick", "--set", "fast_alpha=12", "--out", "there"]);
+    let told = String::from_utf8(told.stdout).expect("UTF-8");
+    assert!(told.ends_with("--seed 1 --beside=cubic,bbr --set=fast_alpha=12 --out there --quick -- fast\n"), "{told}");
+    let missing = output("/nowhere/python", &["--list"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("HEADEND_PYTHON"), "it says what to do");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The PyO3 module `headend._native`: scenarios in, tables out; and, on Linux, sockets for asyncio.
 
 mod columns;
+mod parts;
 mod run;
 #[cfg(target_os = "linux")]
 mod socket;
@@ -21,6 +22,8 @@ mod _native {
     use super::columns::definitions;
     #[pymodule_export]
     use super::columns::quantity;
+    #[pymodule_export]
+    use super::parts::{controllers, queues};
     #[pymodule_export]
     use super::run::{Results, run, toml};
     #[cfg(target_os = "linux")]

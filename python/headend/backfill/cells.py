@@ -159,7 +159,7 @@ class Outcome:
 
     @property
     def jain(self) -> NDArray[np.float64]:
-        """Jain's index of the law's flows (RFC 5166 s2.5 has it as a measure of fairness)."""
+        """Jain's index of the law's flows (RFC 5166 s2.3.1 has it as a measure of fairness)."""
         rows = self.result.flows.where(flow="law")
         goodput = rows["goodput_bps"].reshape(-1, self.cell.flows)
         return np.asarray(goodput.sum(axis=1) ** 2 / (self.cell.flows * (goodput**2).sum(axis=1)))

@@ -20,7 +20,7 @@ Kind = Literal["lines", "quartiles", "sequence", "ladder", "table", "derivation"
 Verdict = Literal["reproduced", "differs"]
 Style = Literal["line", "dashed", "points", "trace"]
 """A trace is a line without markers: for more samples than markers have room."""
-Subject = Literal["paper", "lab", "own"]
+Subject = Literal["paper", "lab", "own", "evaluation"]
 ArrowKind = Literal["data", "retransmission", "ack", "control"]
 
 
@@ -155,7 +155,7 @@ class StudyResult:
     elapsed_s: float
     figures: list[FigureResult] = field(default_factory=list)
     subject: Subject = "paper"
-    """What the page says it shows: a paper run again, the simulator beside real hosts, or one's own results."""
+    """What the page says it shows: a paper run again, the simulator beside real hosts, one's own results, or a control."""
 
     def claims(self) -> list[ClaimResult]:
         """All claims in the order of the figures."""

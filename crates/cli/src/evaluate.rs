@@ -1,0 +1,112 @@
+//! `headend evaluate`: the Python package does the work, and this starts it.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+
+use crate::failure::Failure;
+
+/// Measure what RFC 9743 asks of a congestion control: alone, beside others, and on paths of all sorts
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    headend evaluate fast --quick\n  \
+    headend evaluate backfill --beside cubic,bbr --out out/backfill\n  \
+    headend evaluate fast --set fast_alpha=12 --only bufferbloat --only beside-one\n\n\
+    It takes the Python package headend with its extra `papers`: that of $HEADEND_PYTHON, of an activated environment, or \
+    of python3 on the PATH.\n\
+    The same command prints the same bytes: all of it is simulated, in virtual time, with seeds that are part of the request.\n\
+    Exit codes: 0; 2 for a wrong request or without that package; 1 for a failure; 130 for Ctrl-C.")]
+pub(crate) struct Arguments {
+    /// The congestion control: a name that a host's `controller` takes
+    #[arg(value_name = "CONTROLLER", required_unless_present = "list")]
+    controller: Option<String>,
+
+    /// Controls to measure in its place, for comparison
+    #[arg(long, value_name = "NAME,...", default_value = "cubic,bbr")]
+    beside: String,
+
+    /// A field of the evaluated hosts' `tcp` table, such as fast_alpha=12
+    #[arg(long = "set", value_name = "FIELD=VALUE")]
+    settings: Vec<String>,
+
+    /// Fewer points and runs: under two CPU minutes in place of twenty
+    #[arg(long)]
+    quick: bool,
+
+    /// Only this case (see --list)
+    #[arg(long, value_name = "CASE")]
+    only: Vec<String>,
+
+    /// Seed of the first run
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    seed: u64,
+
+    /// Runs of every point, in place of the edition's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    runs: Option<u64>,
+
+    /// Worker threads; as many as cores unless given, and without a say in the results
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    threads: Option<u64>,
+
+    /// Folder for a page for the browser, evaluation.json, and a card in Markdown
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Print evaluation.json in place of tables
+    #[arg(long)]
+    json: bool,
+
+    /// List the cases, and the sections of RFC 9743 that they are for
+    #[arg(long)]
+    list: bool,
+}
+
+/// Says what is missing where the package is not; else it is the package that goes on.
+const LAUNCH: &str = "
+import sys
+try:
+    from headend.evaluate.cli import main
+except ModuleNotFoundError as missing:
+    sys.stderr.write(f'headend evaluate: {sys.executable} has no module {missing.name}. It takes the Python package headend '
+                     'with its extra `papers`: activate the environment that has it (source .venv/bin/activate), or name its '
+                     'Python in HEADEND_PYTHON\\n')
+    sys.exit(2)
+sys.exit(main())
+";
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let python = python();
+    // It takes this process's place, so that signals and the exit code are its own.
+    let error = Command::new(&python).arg("-c").arg(LAUNCH).args(words(arguments)).exec();
+    Err(Failure::Wrong(format!(
+        "headend evaluate: cannot start {}: {error}. Name a Python that has the package headend in HEADEND_PYTHON",
+        python.display()
+    )))
+}
+
+/// The Python that is to be asked.
+fn python() -> PathBuf {
+    let named = std::env::var_os("HEADEND_PYTHON").map(PathBuf::from);
+    let activated = || std::env::var_os("VIRTUAL_ENV").map(|folder| Path::new(&folder).join("bin/python"));
+    named.or_else(activated).unwrap_or_else(|| PathBuf::from("python3"))
+}
+
+/// The request in the words of `python -m headend.evaluate`.
+fn words(arguments: &Arguments) -> Vec<OsString> {
+    let Arguments { controller, beside, settings, quick, only, seed, runs, threads, out, json, list } = arguments;
+    let mut words: Vec<OsString> = vec!["--seed".into(), seed.to_string().into(), format!("--beside={beside}").into()];
+    let valued = |name: &str, value: &dyn std::fmt::Display| OsString::from(format!("--{name}={value}"));
+    words.extend(settings.iter().map(|value| valued("set", value)));
+    words.extend(only.iter().map(|value| valued("only", value)));
+    words.extend(runs.iter().map(|value| valued("runs", value)));
+    words.extend(threads.iter().map(|value| valued("threads", value)));
+    words.extend(out.iter().flat_map(|folder| [OsString::from("--out"), folder.into()]));
+    let flags = [(quick, "--quick"), (json, "--json"), (list, "--list")];
+    words.extend(flags.into_iter().filter(|(given, _)| **given).map(|(_, flag)| flag.into()));
+    words.extend(controller.iter().flat_map(|name| [OsString::from("--"), name.into()]));
+    words
+}
