@@ -14,10 +14,11 @@ use crate::failure::Failure;
 #[command(after_help = "Examples:\n  \
     headend evaluate fast --quick\n  \
     headend evaluate backfill --beside cubic,bbr --out out/backfill\n  \
-    headend evaluate fast --set fast_alpha=12 --only bufferbloat --only beside-one\n\n\
+    headend evaluate fast --set fast_alpha=12 --only bufferbloat --only beside-one\n  \
+    headend evaluate --kernel bbr --runs 1\n\n\
     It takes the Python package headend with its extra `papers`: that of $HEADEND_PYTHON, of an activated environment, or \
     of python3 on the PATH.\n\
-    The same command prints the same bytes: all of it is simulated, in virtual time, with seeds that are part of the request.\n\
+    Without --kernel the same command prints the same bytes: everything is simulated, in virtual time.\n\
     Exit codes: 0; 2 for a wrong request or without that package; 1 for a failure; 130 for Ctrl-C.")]
 pub(crate) struct Arguments {
     /// The congestion control: a name that a host's `controller` takes
@@ -31,6 +32,10 @@ pub(crate) struct Arguments {
     /// A field of the evaluated hosts' `tcp` table, such as fast_alpha=12
     #[arg(long = "set", value_name = "FIELD=VALUE")]
     settings: Vec<String>,
+
+    /// The running kernel's control of that name, in real time between hosts in network namespaces: fewer cases, and root
+    #[arg(long, conflicts_with_all = ["quick", "threads"])]
+    kernel: bool,
 
     /// Fewer points and runs: under two CPU minutes in place of twenty
     #[arg(long)]
@@ -81,7 +86,13 @@ sys.exit(main())
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let python = python();
     // It takes this process's place, so that signals and the exit code are its own.
-    let error = Command::new(&python).arg("-c").arg(LAUNCH).args(words(arguments)).exec();
+    let mut command = Command::new(&python);
+    // -P: no module of the folder that this happens to be run in, which may be anybody's.
+    command.args(["-P", "-c", LAUNCH]).args(words(arguments));
+    if let Ok(binary) = std::env::current_exe() {
+        command.env("HEADEND_BINARY", binary);
+    }
+    let error = command.exec();
     Err(Failure::Wrong(format!(
         "headend evaluate: cannot start {}: {error}. Name a Python that has the package headend in HEADEND_PYTHON",
         python.display()
@@ -97,7 +108,8 @@ fn python() -> PathBuf {
 
 /// The request in the words of `python -m headend.evaluate`.
 fn words(arguments: &Arguments) -> Vec<OsString> {
-    let Arguments { controller, beside, settings, quick, only, seed, runs, threads, out, json, list } = arguments;
+    let Arguments { controller, beside, settings, kernel, quick, only, seed, runs, threads, out, json, list } =
+        arguments;
     let mut words: Vec<OsString> = vec!["--seed".into(), seed.to_string().into(), format!("--beside={beside}").into()];
     let valued = |name: &str, value: &dyn std::fmt::Display| OsString::from(format!("--{name}={value}"));
     words.extend(settings.iter().map(|value| valued("set", value)));
@@ -105,7 +117,7 @@ fn words(arguments: &Arguments) -> Vec<OsString> {
     words.extend(runs.iter().map(|value| valued("runs", value)));
     words.extend(threads.iter().map(|value| valued("threads", value)));
     words.extend(out.iter().flat_map(|folder| [OsString::from("--out"), folder.into()]));
-    let flags = [(quick, "--quick"), (json, "--json"), (list, "--list")];
+    let flags = [(kernel, "--kernel"), (quick, "--quick"), (json, "--json"), (list, "--list")];
     words.extend(flags.into_iter().filter(|(given, _)| **given).map(|(_, flag)| flag.into()));
     words.extend(controller.iter().flat_map(|name| [OsString::from("--"), name.into()]));
     words

@@ -285,9 +285,19 @@ fn every_subcommand_and_flag_is_on_the_reference_page() {
     let place = Place::new();
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
     let page = fs::read_to_string(page).expect("the page is published");
-    for command in
-        ["sim", "evaluate", "lab", "compare", "record", "check", "doctor", "size", "personalities", "schema", "completions"]
-    {
+    for command in [
+        "sim",
+        "evaluate",
+        "lab",
+        "compare",
+        "record",
+        "check",
+        "doctor",
+        "size",
+        "personalities",
+        "schema",
+        "completions",
+    ] {
         let help = place.stdout(&[command, "--help"]);
         assert!(page.contains(&format!("## headend {command}")), "{command} is on the page");
         let flags = help.split_whitespace().filter(|word| word.starts_with("--")).map(|word| {

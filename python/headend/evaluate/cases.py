@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from headend import _native
 
-Edition = Literal["quick", "full"]
+Edition = Literal["quick", "full", "live"]
 
 PACKET_BYTES = 1500
 PAYLOAD = 1448 / PACKET_BYTES
@@ -97,19 +97,19 @@ def declared() -> Mapping[str, Any]:
 
 
 def cases(edition: Edition) -> list[Case]:
-    """All cases of an edition, in order."""
-    return [_case(table, edition) for table in declared()["case"]]
+    """All cases of an edition, in order; in real time only some."""
+    return [_case(table, edition) for table in declared()["case"] if edition != "live" or "live" in table]
 
 
 def _case(table: Mapping[str, Any], edition: Edition) -> Case:
     base = {**declared()["base"], **table}
-    quick = edition == "quick"
+    prefix = "" if edition == "full" else f"{edition}_"
     settings: dict[str, Any] = {
         "line": {**declared()["base"]["line"], **table.get("line", {})},
         "flows": {"own": {}, **table.get("flows", {})},
         "receiver": table.get("receiver", {}),
-        "seconds": base["quick_seconds"] if quick else base["seconds"],
-        "warm_s": base["warm_s"],
+        "seconds": base[f"{prefix}seconds"],
+        "warm_s": base["live_warm_s"] if edition == "live" else base["warm_s"],
         "interval_ms": base["interval_ms"],
         "stagger_s": base.get("stagger_s", 1.0),
     }
@@ -120,8 +120,8 @@ def _case(table: Mapping[str, Any], edition: Edition) -> Case:
         why=table["why"],
         metrics=tuple(table["metrics"]),
         settings=settings,
-        points=tuple(_points(table, table.get("quick", {}) if quick else {})),
-        runs=table.get("quick_runs") if quick else table.get("runs"),
+        points=tuple(_points(table, table.get(edition, {}))),
+        runs=table.get("runs") if edition == "full" else None,
     )
 
 

@@ -7,6 +7,7 @@ a failure, 130 for Ctrl-C.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ import headend
 from headend.evaluate import page, text
 from headend.evaluate.cases import cases
 from headend.evaluate.runner import Evaluation, Request, evaluate
+from headend.lab.measure import LabError
 from headend.report import FolderError, marked, render
 
 EVALUATION, CARD = "evaluation.json", "card.md"
@@ -29,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Evaluate what the command line asks for."""
     given = _parser().parse_args(arguments)
     if given.list:
-        for case in cases("quick" if given.quick else "full"):
+        for case in cases("live" if given.kernel else "full"):
             print(f"{case.id:24}{', '.join(case.sections):14}{case.title}")
         return 0
     if given.controller is None:
@@ -39,18 +41,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             controller=given.controller,
             beside=tuple(name for name in given.beside.split(",") if name),
             tcp=dict(map(_setting, given.settings)),
-            edition="quick" if given.quick else "full",
+            edition="live" if given.kernel else "quick" if given.quick else "full",
             only=tuple(given.only),
             seed=given.seed,
             runs=given.runs,
             threads=given.threads,
+            binary=os.environ.get("HEADEND_BINARY"),
         )
         begin = time.process_time()
         evaluation = _evaluated(request)
         spent = time.process_time() - begin
     except (ValueError, headend.ScenarioError) as error:
         return _wrong(str(error))
-    except (headend.SimulationError, OSError) as error:
+    except (headend.SimulationError, LabError, OSError) as error:
         print(f"headend evaluate: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -71,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("controller", nargs="?")
     parser.add_argument("--beside", default="cubic,bbr", metavar="NAME,...")
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="FIELD=VALUE")
+    parser.add_argument("--kernel", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", action="append", default=[], metavar="CASE")
     parser.add_argument("--seed", type=int, default=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 
 from headend import _native
@@ -9,13 +10,14 @@ from headend.evaluate import text
 from headend.evaluate.runner import Evaluation, Found, Row
 from headend.papers.model import FigureResult, Series, StudyResult
 from headend.papers.stats import Estimate
+from headend.papers.study import machine
 
 PANELS_MAX = 8
 """Panels of a figure; its table has everything."""
 
 
 def study(evaluation: Evaluation) -> StudyResult:
-    """The page's contents: the sections, every case, and the definitions. It holds no time of day and no machine."""
+    """The page's contents: the sections, every case, and the definitions. Simulated, it has no time of day."""
     request = evaluation.request
     used = list(dict.fromkeys(name for found in evaluation.found for name in found.case.metrics))
     figures = [
@@ -30,12 +32,12 @@ def study(evaluation: Evaluation) -> StudyResult:
         id=request.controller,
         title=f"Evaluation of {text.title(evaluation)}",
         paper="What RFC 9743 asks of a new congestion control, by the metrics of RFC 5166",
-        edition=request.edition,
+        edition="quick" if request.edition == "quick" else "full",
         command=request.command,
         seed=request.seed,
-        machine="",
+        machine=machine() if request.is_live else "",
         version=f"headend {_native.__version__} ({_native.__commit__})",
-        started="",
+        started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds") if request.is_live else "",
         elapsed_s=0.0,
         figures=figures,
         subject="evaluation",

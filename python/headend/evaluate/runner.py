@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -14,11 +15,13 @@ from headend import _native
 from headend.evaluate.cases import Case, Edition, Point, Setup, cases
 from headend.evaluate.metrics import METRICS, Metric, Outcome
 from headend.evaluate.rfc import sections
+from headend.lab import measure
+from headend.lab.measure import AVAILABLE
 from headend.papers import stats
 from headend.papers.stats import Estimate
 from headend.results import Result
 
-RUNS: Mapping[Edition, int] = {"quick": 3, "full": 10}
+RUNS: Mapping[Edition, int] = {"quick": 5, "full": 10, "live": 3}
 """Runs of each point, unless its case says otherwise."""
 
 Progress = Callable[[str, int, int], None]
@@ -80,6 +83,13 @@ class Request:
     seed: int = 1
     runs: int | None = None
     threads: int | None = None
+    binary: str | None = None
+    """Of the edition `live`: the headend command, whose lab runs the cases with the kernel's controls."""
+
+    @property
+    def is_live(self) -> bool:
+        """In real time between real hosts, and not in the simulator."""
+        return self.edition == "live"
 
     @property
     def columns(self) -> tuple[tuple[str, str, Mapping[str, Any]], ...]:
@@ -99,7 +109,8 @@ class Request:
     @property
     def command(self) -> str:
         """What yields this evaluation again."""
-        words = ["headend evaluate", self.controller, *(["--quick"] if self.edition == "quick" else [])]
+        words = ["headend evaluate", *(["--kernel"] if self.is_live else []), self.controller]
+        words += ["--quick"] if self.edition == "quick" else []
         words += [f"--set {name}={value}" for name, value in self.tcp.items()]
         words += [] if self.beside == Request("").beside else [f"--beside {','.join(self.beside)}"]
         words += [f"--only {name}" for name in self.only]
@@ -110,10 +121,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a request has yielded. The same request yields the same, to the byte."""
+    """What a request has yielded. What is simulated comes again to the byte."""
 
     request: Request
     found: tuple[Found, ...]
+    late: int = 0
+    """Runs in real time in which the machine did not keep up with the links."""
 
     def ran(self) -> set[str]:
         """The cases that were run."""
@@ -131,7 +144,8 @@ class Evaluation:
             "seed": request.seed,
             "command": request.command,
             "version": f"headend {_native.__version__} ({_native.__commit__})",
-            "time": "virtual",
+            "time": f"real, on Linux {platform.release()}" if request.is_live else "virtual",
+            "late_runs": self.late,
             "interval": "Student's t, 95%, over runs of different seeds",
             "metrics": {
                 name: {
@@ -185,22 +199,27 @@ def evaluate(request: Request, progress: Progress = lambda *_: None) -> Evaluati
     for name in (request.controller, *request.beside):
         if name not in controllers:
             raise ValueError(f"{name}: no such congestion control; there are {', '.join(controllers)}")
+        if request.is_live and name not in (kernels := AVAILABLE.read_text(encoding="ascii").split()):
+            raise ValueError(f"{name}: this kernel has no such congestion control; it has {', '.join(kernels)}")
     asked = chosen(request)
     total = sum(len(case.points) for case in asked)
-    done = 0
+    done = late = 0
     found = []
     for case in asked:
         rows: list[Row] = []
         for point in case.points:
             progress(case.id, done, total)
-            rows += _rows(request, case, point)
+            more, behind = _rows(request, case, point)
+            rows += more
+            late += behind
             done += 1
         found.append(Found(case, tuple(rows)))
     progress("", total, total)
-    return Evaluation(request, tuple(found))
+    return Evaluation(request, tuple(found), late)
 
 
-def _rows(request: Request, case: Case, point: Point) -> list[Row]:
+def _rows(request: Request, case: Case, point: Point) -> tuple[list[Row], int]:
+    """The rows of a point, and the runs of it in which the machine did not keep up."""
     runs = request.runs or case.runs or RUNS[request.edition]
     results: dict[str, Result] = {}
 
@@ -208,7 +227,12 @@ def _rows(request: Request, case: Case, point: Point) -> list[Row]:
         scenario = setup.scenario()
         key = json.dumps(scenario)
         if key not in results:
-            results[key] = headend.run(scenario, seed=request.seed, runs=runs, threads=request.threads)
+            if request.is_live:
+                results[key] = measure.run(
+                    scenario, seed=request.seed, runs=runs, accept_late=True, binary=request.binary
+                )
+            else:
+                results[key] = headend.run(scenario, seed=request.seed, runs=runs, threads=request.threads)
         return Outcome(setup, results[key])
 
     metrics = [METRICS[name] for name in case.metrics]
@@ -218,4 +242,5 @@ def _rows(request: Request, case: Case, point: Point) -> list[Row]:
         if any(metric.needs_own_kind for metric in metrics):
             outcome.own_kind = run(outcome.setup.with_subject(outcome.setup.law_of("other")))
         outcomes.append(outcome)
-    return [Row(point, metric, tuple(Value.of(metric.of(outcome)) for outcome in outcomes)) for metric in metrics]
+    late = sum(not run["kept_up"] for result in results.values() for run in json.loads(result.meta.get("lab", "[]")))
+    return [Row(point, metric, tuple(Value.of(metric.of(outcome)) for outcome in outcomes)) for metric in metrics], late

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
 
 from rich.console import Console
@@ -42,8 +43,11 @@ def state(number: str, evaluation: Evaluation) -> str:
 def why_not(number: str, evaluation: Evaluation) -> str:
     """Why a section is not run, or not whole."""
     section = next(one for one in sections() if one.number == number)
-    left_out = section.cases({case.id for case in cases("full")}) and not section.cases(evaluation.ran())
-    return " ".join(filter(None, ["Its cases were not asked for." if left_out else "", section.open]))
+    whole = section.cases({case.id for case in cases("full")})
+    in_real_time = section.cases({case.id for case in cases("live")}) or not evaluation.request.is_live
+    why = "Its cases were not asked for." if in_real_time else "Its cases are run in the simulator only."
+    left_out = whole and not section.cases(evaluation.ran())
+    return " ".join(filter(None, [why if left_out else "", section.open]))
 
 
 def show(evaluation: Evaluation, console: Console) -> None:
@@ -89,6 +93,14 @@ def about(evaluation: Evaluation) -> str:
     """What the figures are."""
     request = evaluation.request
     runs = request.runs or RUNS[request.edition]
+    if request.is_live:
+        late = f" The machine did not keep up with the links in {evaluation.late} runs." if evaluation.late else ""
+        each = "1 run" if runs == 1 else f"{runs} runs"
+        return (
+            f"The controls of the kernel, Linux {platform.release()}, in real time between hosts in network "
+            f"namespaces, over emulated links: means of {each} of each point, ± half of Student's 95% interval. "
+            f"Another time brings other figures.{late} Cases that are not here are run in the simulator only."
+        )
     return (
         f"Simulated in virtual time, {request.edition} edition: means of {runs} runs unless a case has its own number, "
         f"seeds from {request.seed}, ± half of Student's 95% interval; none where all runs agree in what is shown."

@@ -181,3 +181,15 @@ def test_what_is_not_asked_for_is_not_said_to_be_run() -> None:
     nothing = Evaluation(Request("reno"), ())
     assert {text.state(section.number, nothing) for section in sections()} == {"not run"}
     assert all(text.why_not(section.number, nothing) for section in sections())
+
+
+def test_cases_in_real_time_are_some_of_the_others_and_short() -> None:
+    live, full = cases("live"), {case.id: case for case in cases("full")}
+    assert 0 < len(live) < len(full)
+    assert sum(len(case.points) for case in live) <= 15
+    for case in live:
+        assert case.settings["seconds"] <= 20
+        assert case.metrics == full[case.id].metrics
+    nothing = Evaluation(Request("bbr", edition="live"), ())
+    assert text.why_not("7.9", nothing).startswith("Its cases are run in the simulator only.")
+    assert text.why_not("5.1.2", nothing).startswith("Its cases were not asked for.")
