@@ -313,7 +313,7 @@ fn every_subcommand_and_flag_is_on_the_reference_page() {
 fn an_evaluation_starts_the_python_that_is_named() {
     let place = Place::new();
     let output = |python: &str, words: &[&str]| {
-        let mut command = place.command(&[&["evaluate"], words].concat());
+        let mut command = place.command(&[&["evaluate"][..], words].concat());
         command.env("HEADEND_PYTHON", python).output().expect("the binary runs")
     };
     let told = output("/bin/echo", &["fast", "--quick", "--set", "fast_alpha=12", "--out", "there"]);
