@@ -155,7 +155,7 @@ class StudyResult:
     elapsed_s: float
     figures: list[FigureResult] = field(default_factory=list)
     subject: Subject = "paper"
-    """What the page says it shows: a paper run again, the simulator beside real hosts, one's own results, or a control."""
+    """What the page says it shows: a paper run again, the simulator beside real hosts, own results, or a control."""
 
     def claims(self) -> list[ClaimResult]:
         """All claims in the order of the figures."""
