@@ -123,7 +123,9 @@ class Way:
 
 def status(binary: Path, at: Path) -> dict[str, object]:
     """What a trunk's daemon says of its peer; nothing if it does not answer."""
-    done = subprocess.run([binary, "trunk", "status", "--json", "--socket", at], capture_output=True, check=False)
+    done = subprocess.run(
+        [binary, "trunk", "status", "--format", "json", "--socket", at], capture_output=True, check=False
+    )
     # One that has just started has not yet said anything.
     peers = json.loads(done.stdout)["peers"] if done.returncode == 0 else []
     return peers[0] if peers else {}

@@ -25,7 +25,7 @@ use crate::{meta, signals};
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     headend compare scenarios/dumbbell.toml --set duration=10s\n  \
-    headend compare scenarios/lab/10mbit-40ms.toml --together 4 --format csv > grid.csv\n\n\
+    headend compare scenarios/lab/10mbit-40ms.toml --jobs 4 --format csv > grid.csv\n\n\
     Differences are the simulator's value less the kernel's, in per cent of the kernel's. Both use the same seeds, so the\n\
     links lose packets with the same numbers. Flows begin at random within `start_jitter`, and simulated packets take up to\n\
     `host_jitter` longer on a link: 1 ms and 20 us, if the file says nothing. Linux's own spread, from its least run to its best,\n\

@@ -17,7 +17,7 @@ use headend_host::netns::Namespace;
 use rustix::process::Resource;
 
 use crate::failure::Failure;
-use crate::printing::{self, TextFormat};
+use crate::printing::{self, Format};
 use crate::signals;
 
 use disturbance::Disturbance;
@@ -113,8 +113,8 @@ pub(crate) struct Arguments {
     every: Duration,
 
     /// Form of the matrix on stdout
-    #[arg(long, value_enum, default_value_t = TextFormat::Text)]
-    format: TextFormat,
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
 
     /// Show no progress
     #[arg(long, short)]
@@ -165,8 +165,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Failed(format!("--meanwhile: {why}")));
     }
     printing::print(|out| match arguments.format {
-        TextFormat::Text => report::write_text(&heading, &report, out),
-        TextFormat::Json => report::write_json(&heading, &report, out),
+        Format::Table => report::write_text(&heading, &report, out),
+        Format::Json => report::write_json(&heading, &report, out),
     })?;
     verdict(&report.matrix, &heading, &interrupted, arguments.time_limit)
 }

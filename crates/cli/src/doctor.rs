@@ -103,6 +103,7 @@ fn findings() -> Vec<Finding> {
         finding("Backfill in the kernel", "cc install backfill", backfill::missing().map_or(Ok(String::new()), Err)),
         finding("nftables with TPROXY", "proxy rules (transparent)", within(&diverts)),
         finding("NFQUEUE", "trunk (native), held SYNs", within(&queues)),
+        finding("VXLAN", "trunk (tunnelled)", within(&vxlan)),
         finding("congestion controls", "personalities of hosts", controls()),
     ]
 }
@@ -166,6 +167,14 @@ fn queues(namespace: &Namespace) -> Result<String, String> {
         (Carriage::Native, _) => Ok(String::new()),
         (_, why) => Err(format!("{why}: a trunk is sealed, and a transparent proxy answers at once")),
     }
+}
+
+/// Whether a device of VXLAN can be made.
+fn vxlan(namespace: &Namespace) -> Result<String, String> {
+    let tried = namespace.run(headend_host::trunk::try_vxlan).map_err(|error| error.to_string())?;
+    tried
+        .map(|()| String::new())
+        .map_err(|error| format!("{error}: the kernel's module vxlan is wanted (modprobe vxlan)"))
 }
 
 /// The congestion controls that sockets may choose.

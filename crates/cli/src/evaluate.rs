@@ -53,8 +53,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: Option<u64>,
 
-    /// Worker threads; as many as cores unless given, and without a say in the results
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    /// Runs at a time; as many as cores unless given, and without a say in the results
+    #[arg(long = "jobs", alias = "threads", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     threads: Option<u64>,
 
     /// Folder for a page for the browser, evaluation.json, and a card in Markdown

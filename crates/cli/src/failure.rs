@@ -8,11 +8,15 @@ use std::process::ExitCode;
 use headend_scenario as scenario;
 use headend_sim::sweep;
 
+use crate::excerpt;
+
 /// Why the command ended without what was asked for.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The request cannot be granted as it stands: exit code 2.
     Wrong(String),
+    /// The same of a line in a file: what is wrong, and the same with the line shown beneath.
+    WrongAt { message: String, shown: String },
     /// The request was right, and something else failed: exit code 1.
     Failed(String),
     /// The results are there and are not to be relied on: exit code 3.
@@ -31,8 +35,24 @@ impl Failure {
         Failure::Failed(format!("{}: {error}", path.display()))
     }
 
+    /// A mistake in the file that messages call `name`, whose lines are shown.
+    pub(crate) fn wrong_in(name: &str, text: &str, message: String) -> Failure {
+        let shown = excerpt::beneath(&message, name, text);
+        Failure::WrongAt { message, shown }
+    }
+
+    /// The message as a person at a terminal is to see it.
+    pub(crate) fn shown(&self) -> Option<&str> {
+        match self {
+            Failure::WrongAt { shown, .. } => Some(shown),
+            _ => self.message(),
+        }
+    }
+
+    /// The message on as few lines as it takes.
     pub(crate) fn message(&self) -> Option<&str> {
         match self {
+            Failure::WrongAt { message, .. } => Some(message),
             Failure::Wrong(text) | Failure::Failed(text) | Failure::Unreliable(text) | Failure::Interrupted(text) => {
                 Some(text)
             }
@@ -42,7 +62,7 @@ impl Failure {
 
     pub(crate) fn code(&self) -> ExitCode {
         match self {
-            Failure::Wrong(_) => ExitCode::from(2),
+            Failure::Wrong(_) | Failure::WrongAt { .. } => ExitCode::from(2),
             Failure::Failed(_) => ExitCode::from(1),
             Failure::Unreliable(_) => ExitCode::from(3),
             Failure::OfCommand(code) => ExitCode::from(u8::try_from(*code).unwrap_or(1)),

@@ -82,8 +82,8 @@ pub(crate) struct Lab {
 #[derive(Args, Debug)]
 pub(crate) struct LabPace {
     /// Runs of a point at a time; more than one is for links of a few Mbit/s, as they share the machine
-    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
-    pub(crate) together: NonZeroUsize,
+    #[arg(long, alias = "together", value_name = "N", default_value_t = NonZeroUsize::MIN)]
+    pub(crate) jobs: NonZeroUsize,
 
     /// Show no progress
     #[arg(long, short)]
@@ -311,7 +311,7 @@ pub(crate) fn run_all(
     let mut patience = PATIENCE;
     for point in points {
         let runs: Vec<u32> = (0..point.scenario.runs).collect();
-        for together in runs.chunks(pace.together.get()) {
+        for together in runs.chunks(pace.jobs.get()) {
             if let Some(meter) = &mut meter {
                 meter.show(Progress { done: all.len(), total });
             }

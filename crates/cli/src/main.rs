@@ -13,11 +13,15 @@ mod doctor;
 mod emulate;
 #[cfg(unix)]
 mod evaluate;
+mod examples;
+mod excerpt;
 mod failure;
 #[cfg(target_os = "linux")]
 mod from_text;
+mod input;
 #[cfg(target_os = "linux")]
 mod lab;
+mod manual;
 mod meta;
 #[cfg(target_os = "linux")]
 mod metrics;
@@ -44,7 +48,7 @@ use std::process::ExitCode;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// TCP over access networks that lose packets: what a sender, a buffer or a timer gains.
 #[derive(Debug, Parser)]
@@ -52,6 +56,10 @@ use clap::{CommandFactory, Parser, Subcommand};
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+
+    /// Colours in messages and help
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
 }
 
 #[derive(Debug, Subcommand)]
@@ -82,6 +90,7 @@ enum Command {
     Personalities(personalities::Arguments),
     #[cfg(target_os = "linux")]
     Doctor(doctor::Arguments),
+    Examples(examples::Arguments),
     /// Print the JSON Schema of scenario files
     Schema,
     /// Print completions for a shell
@@ -90,10 +99,18 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    Man(manual::Arguments),
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::try_parse().unwrap_or_else(|error| with_useful_tips(error).exit());
+    let color = asked_color(std::env::args());
+    let parsed = Arguments::command().color(color).try_get_matches().and_then(|m| Arguments::from_arg_matches(&m));
+    let arguments = parsed.unwrap_or_else(|error| with_useful_tips(error).exit());
+    anstream::ColorChoice::write_global(match arguments.color {
+        ColorChoice::Auto => anstream::ColorChoice::Auto,
+        ColorChoice::Always => anstream::ColorChoice::Always,
+        ColorChoice::Never => anstream::ColorChoice::Never,
+    });
     let outcome = match arguments.command {
         Command::Sim(arguments) => sim::run(&arguments),
         #[cfg(unix)]
@@ -121,20 +138,34 @@ fn main() -> ExitCode {
         Command::Personalities(arguments) => personalities::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Examples(arguments) => examples::run(&arguments),
         Command::Schema => printing::print(|out| out.write_all(headend_scenario::schema::text().as_bytes())),
         Command::Completions { shell } => printing::print(|out| {
             clap_complete::generate(shell, &mut Arguments::command(), "headend", out);
             Ok(())
         }),
+        Command::Man(arguments) => manual::run(&arguments, Arguments::command()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            if let Some(message) = failure.message() {
-                eprintln!("{message}");
+            if let Some(message) = failure.shown() {
+                let red = clap::builder::Styles::styled().get_error().to_owned();
+                // As the parser's own; without colours where stderr is no terminal.
+                anstream::eprintln!("{red}error:{red:#} {message}");
             }
             failure.code()
         }
+    }
+}
+
+/// The colours that a command line asks for, known before it is parsed: its mistakes have colours as well.
+fn asked_color(arguments: impl Iterator<Item = String>) -> ColorChoice {
+    let before_command = arguments.take_while(|word| word != "--").collect::<Vec<_>>().join(" ");
+    match before_command.split_once("--color") {
+        Some((_, when)) if when.trim_start_matches(['=', ' ']).starts_with("never") => ColorChoice::Never,
+        Some((_, when)) if when.trim_start_matches(['=', ' ']).starts_with("always") => ColorChoice::Always,
+        _ => ColorChoice::Auto,
     }
 }
 

@@ -13,16 +13,8 @@ use crate::summary;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people
+    #[value(alias = "text")]
     Table,
-    /// For programs
-    Json,
-}
-
-/// The forms of what is no table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TextFormat {
-    /// For people
-    Text,
     /// For programs
     Json,
 }

@@ -6,10 +6,10 @@ use std::thread;
 
 use clap::Args;
 
-use headend_scenario::{Document, Point};
+use headend_scenario::{self as scenario, Document, Point};
 
 use crate::failure::Failure;
-use crate::printing;
+use crate::{input, printing};
 
 /// Read a scenario and report its mistakes, without running it
 #[derive(Args, Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 /// A scenario file and what to change in it.
 #[derive(Args, Debug)]
 pub(crate) struct ScenarioRequest {
-    /// Scenario file (TOML; see docs/reference/scenario.md)
+    /// Scenario file (TOML; see docs/reference/scenario.md), or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
@@ -50,16 +50,25 @@ impl ScenarioRequest {
     /// after it, as the first worker of a sweep does: of a large scenario 7 KiB a flow with its hosts and links, which
     /// here would lie idle for the rest of the run.
     pub(crate) fn read(&self) -> Result<(Document, Vec<Point>), Failure> {
-        thread::scope(|scope| scope.spawn(|| self.points_of(Document::load(&self.file)?)).join())
+        thread::scope(|scope| scope.spawn(|| self.read_as(|document| document)).join())
             .unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// The same of a scenario that need not have flows.
     pub(crate) fn read_links(&self) -> Result<(Document, Vec<Point>), Failure> {
-        self.points_of(Document::load(&self.file)?.of_links_alone())
+        self.read_as(Document::of_links_alone)
     }
 
-    fn points_of(&self, mut document: Document) -> Result<(Document, Vec<Point>), Failure> {
+    fn read_as(&self, what: impl FnOnce(Document) -> Document) -> Result<(Document, Vec<Point>), Failure> {
+        let (name, text) = input::read(&self.file)?;
+        let read = || self.points_of(what(Document::parse(&name, &text)?.beside(&self.file)));
+        read().map_err(|error| match error {
+            scenario::Error::Wrong(_) => Failure::wrong_in(&name, &text, error.to_string()),
+            scenario::Error::Read { .. } => Failure::from(error),
+        })
+    }
+
+    fn points_of(&self, mut document: Document) -> Result<(Document, Vec<Point>), scenario::Error> {
         if let Some(seed) = self.seed {
             document.set("seed", &seed.to_string())?;
         }

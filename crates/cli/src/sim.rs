@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use clap::Args;
 
 use headend_scenario::Point;
-use headend_scenario::results::{Results, Table};
+use headend_scenario::results::{Results, Table, write_captures};
 use headend_sim::sweep::{self, Meter, Options};
 
 use crate::failure::Failure;
@@ -44,17 +44,17 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "out")]
     resume: bool,
 
-    /// Worker threads [default: one per core]
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
+    /// Runs at a time, each on a thread of its own [default: one per core]
+    #[arg(long, alias = "threads", value_name = "N")]
+    jobs: Option<NonZeroUsize>,
 
     /// Record what each sender and packet does: series.csv and packets.csv in DIR
     #[arg(long, requires = "out")]
     trace: bool,
 
-    /// Record what each host sees: a pcapng file per host and run in DIR
-    #[arg(long, requires = "out")]
-    pcap: bool,
+    /// Record what each host sees: a pcapng file per host and run in this folder
+    #[arg(long, value_name = "DIR")]
+    pcap: Option<PathBuf>,
 
     /// Show no progress
     #[arg(long, short)]
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stop = signals::stop_flag(true)?;
     let (document, points) = arguments.request.read()?;
     let folder = arguments.out.as_deref().map(|path| ResultsFolder::new(path, arguments.force)).transpose()?;
-    let is_traced = arguments.trace || arguments.pcap;
+    let is_traced = arguments.trace || arguments.pcap.is_some();
     let runs: usize = points.iter().map(|point| point.scenario.runs as usize).sum();
     if is_traced && runs > TRACED_RUNS_MAX {
         let text = format!(
@@ -81,16 +81,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     // A large one takes as much memory as the world that it describes.
     drop(document);
     let mut results = simulate(arguments, &points, folder.as_ref().map(|(folder, _)| folder), is_traced, &stop)?;
-    if let Some(traces) = &mut results.traces {
-        if !arguments.trace {
-            (traces.series, traces.packets) = (Table::default(), Table::default());
-        }
-        if !arguments.pcap {
-            traces.captures.clear();
-        }
+    if let Some(traces) = &mut results.traces
+        && !arguments.trace
+    {
+        (traces.series, traces.packets) = (Table::default(), Table::default());
     }
     if let Some((folder, scenario)) = &folder {
         folder.write(&results, scenario, &meta::of_results(&points, &results))?;
+    }
+    // After the results, whose folder may be the same.
+    if let (Some(folder), Some(traces)) = (&arguments.pcap, &results.traces) {
+        write_captures(&traces.captures, folder).map_err(|error| Failure::io(folder, error))?;
     }
     // Traces are in the folder; stdout has what it has without them.
     results.traces = None;
@@ -105,8 +106,7 @@ fn simulate(
     stop: &AtomicBool,
 ) -> Result<Results, Failure> {
     let part = folder.map(ResultsFolder::part);
-    let options =
-        Options { threads: arguments.threads, journal: part.as_deref(), resume: arguments.resume, stop, trace };
+    let options = Options { threads: arguments.jobs, journal: part.as_deref(), resume: arguments.resume, stop, trace };
     let mut meter = (!arguments.quiet).then(Meter::new);
     let outcome = sweep::run(points, &options, &mut |at| {
         if let Some(meter) = &mut meter {

@@ -11,7 +11,7 @@ use headend_engine::units::{Bytes, Capacity, Rate};
 use headend_scenario::size::{Question, Window};
 
 use crate::failure::Failure;
-use crate::printing::{self, TextFormat};
+use crate::printing::{self, Format};
 
 /// Work out the largest socket buffer that overflows no modem (tuning paper, section 5.2), or with --trunk the smallest
 /// router buffer that drops no user's packet (TCP decoupling thesis, section 2.2.7)
@@ -76,8 +76,8 @@ pub(crate) struct Arguments {
     peak: Option<Rate>,
 
     /// Form of the output
-    #[arg(long, value_enum, default_value_t = TextFormat::Text)]
-    format: TextFormat,
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -87,8 +87,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let question = Question { modem_buffer, down, lan, connections, mss };
     match format {
-        TextFormat::Text => printing::print(|out| out.write_all(question.derivation().as_bytes())),
-        TextFormat::Json => {
+        Format::Table => printing::print(|out| out.write_all(question.derivation().as_bytes())),
+        Format::Json => {
             let answer = question.answer();
             let window = |window: Window| {
                 serde_json::json!({
@@ -120,8 +120,8 @@ fn run_trunk(arguments: &Arguments) -> Result<(), Failure> {
     let trunks = Trunks { alpha, connections, vmss, header: Bytes::new(arguments.header), gmb, link };
     let sender = arguments.user_rtt.map(|user_rtt| trunk::Sender { user_rtt, peak: arguments.peak.unwrap_or(link) });
     match format {
-        TextFormat::Text => printing::print(|out| out.write_all(trunk::derivation(&trunks, sender).as_bytes())),
-        TextFormat::Json => printing::print(|out| writeln!(out, "{:#}", trunk::numbers(&trunks, sender))),
+        Format::Table => printing::print(|out| out.write_all(trunk::derivation(&trunks, sender).as_bytes())),
+        Format::Json => printing::print(|out| writeln!(out, "{:#}", trunk::numbers(&trunks, sender))),
     }
 }
 

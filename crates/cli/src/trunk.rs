@@ -18,7 +18,7 @@ use headend_host::{privilege, sysctl};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::Failure;
-use crate::printing;
+use crate::printing::{self, Format};
 pub(crate) use file::controller;
 pub(crate) use measure::span;
 use reload::Reloader;
@@ -85,18 +85,18 @@ enum Command {
         /// Time to measure for, 3 s at least
         #[arg(long, value_name = "TIME", default_value = "15s", value_parser = measure::span)]
         duration: headend_engine::time::Duration,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = Format::Table)]
+        format: Format,
     },
     /// Say what the trunks of this machine are at
     Status {
         /// The socket of one of them [default: all in /run/headend]
         #[arg(long, value_name = "PATH")]
         socket: Option<PathBuf>,
-        /// Print JSON, one line for each trunk
-        #[arg(long)]
-        json: bool,
+        /// Form of the output; in JSON a line for each trunk
+        #[arg(long, value_enum, default_value_t = Format::Table)]
+        format: Format,
     },
 }
 
@@ -110,8 +110,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Up { file } => up(file),
         Command::Reload { file } => reload::ask(file),
         Command::Down { file } => down(file),
-        Command::Measure { file, peer, duration, json } => measure::run(file, peer, *duration, *json),
-        Command::Status { socket, json } => status::ask(socket.as_deref(), *json),
+        Command::Measure { file, peer, duration, format } => {
+            measure::run(file, peer, *duration, *format == Format::Json)
+        }
+        Command::Status { socket, format } => status::ask(socket.as_deref(), *format == Format::Json),
     }
 }
 

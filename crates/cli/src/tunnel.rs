@@ -275,7 +275,9 @@ fn authorized(path: &Path) -> Result<Vec<PublicKey>, Failure> {
         _ => Failure::io(path, error),
     })?;
     read_keys(&text).map_err(|(line, what)| {
-        Failure::Wrong(format!("{}:{line}: {what:?} is no public key: expected 44 letters of base64", path.display()))
+        let name = path.display().to_string();
+        let message = format!("{name}:{line}: found {what}, expected a public key: 44 letters of base64");
+        Failure::wrong_in(&name, &text, message)
     })
 }
 

@@ -1,7 +1,7 @@
 //! The binary as its users meet it: exit codes, messages on stderr, nothing but results on stdout.
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -91,10 +91,10 @@ fn a_wrong_request_exits_with_2_and_says_what_is_allowed() {
         (vec!["sim", "small.toml", "--set", "links.wyre.loss=1%"], "did you mean \"wire\"?"),
         (vec!["sim", "small.toml", "--sweep", "links.wire.loss=1%,two"], "sweep: links.wire.loss: found \"two\""),
         (vec!["sim", "small.toml", "--runs", "0"], "runs: found 0"),
-        (vec!["sim", "small.toml", "--threads", "0"], "--threads"),
+        (vec!["sim", "small.toml", "--threads", "0"], "--jobs"),
         (vec!["sim", "small.toml", "--resume"], "--out"),
         (vec!["sim", "small.toml", "--trace"], "--out"),
-        (vec!["sim", "small.toml", "--pcap", "--out", "x", "--runs", "5000"], "at most 1000"),
+        (vec!["sim", "small.toml", "--pcap", "x", "--runs", "5000"], "at most 1000"),
         (vec!["sim", "small.toml", "--out", ".."], "a folder with a name"),
         (vec!["sim", "small.toml", "--out", "small.toml"], "small.toml: is there and is no folder"),
         (
@@ -140,7 +140,56 @@ fn a_full_disk_under_stdout_is_a_failure() {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has /dev/full");
     let output = place.command(&["schema"]).stdout(full).output().expect("the binary runs");
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).starts_with("stdout: "), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).starts_with("error: stdout: "), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_mistake_is_shown_in_its_line_with_a_caret_beneath() {
+    let place = Place::new();
+    fs::write(place.path("bad.toml"), SMALL.replace("10Mbit/s", "10Mbits")).expect("written");
+    let said = place.refusal(&["sim", "bad.toml"], 2);
+    assert!(said.starts_with("error: bad.toml:8: "), "{said}");
+    assert!(said.contains("8 | rate = \"10Mbits\"\n") && said.contains("|        ^^^^^^^^^"), "{said}");
+    assert!(!said.contains('\x1b'), "no colours in a file: {said:?}");
+    assert!(place.refusal(&["sim", "bad.toml", "--color", "always"], 2).starts_with("\x1b["), "unless asked for");
+    fs::write(place.path("proxy.toml"), "[[listen]]\naddress = \"127.0.0.1:0\"\nway = \"ftp\"\n").expect("written");
+    let said = place.refusal(&["proxy", "--config", "proxy.toml", "--check"], 2);
+    assert!(said.contains("error: proxy.toml:3: ") && said.contains("3 | way = \"ftp\"\n"), "{said}");
+}
+
+#[test]
+fn an_example_from_the_binary_runs_from_standard_input() {
+    let place = Place::new();
+    let example = place.stdout(&["examples", "hfc"]);
+    let mut child = place
+        .command(&["sim", "-", "--quiet", "--runs", "1", "--set", "links.cable.down.loss=0%", "--format", "json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    child.stdin.take().expect("a pipe").write_all(example.as_bytes()).expect("it reads all");
+    let output = child.wait_with_output().expect("it ends");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        (output.status.code(), json["flows"]["goodput_bps"].as_array().map(Vec::len)),
+        (Some(0), Some(1)),
+        "{json}"
+    );
+    assert!(place.refusal(&["examples", "hcf"], 2).contains("no such example; there are hfc,"));
+    assert_eq!(place.stdout(&["examples", "hfc", "--out", "."]), "./hfc.toml\n");
+    assert!(place.refusal(&["examples", "hfc", "--out", "."], 2).contains("is there already"));
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let place = Place::new();
+    place.stdout(&["man", "--out", "man1"]);
+    let pages = names(&place.path("man1"));
+    for page in ["headend.1", "headend-sim.1", "headend-trunk-up.1", "headend-proxy-rules-apply.1"] {
+        assert!(pages.iter().any(|name| name == page), "{page} is among {pages:?}");
+    }
+    let sim = fs::read_to_string(place.path("man1/headend-sim.1")).expect("a page");
+    assert!(sim.contains("\\-\\-sweep") && sim.contains("Sweep a field over values"), "{sim}");
 }
 
 #[test]
@@ -221,7 +270,7 @@ fn traces_and_captures_are_written_on_demand() {
     place.stdout(&["sim", "small.toml", "--runs", "1", "--out", "trace", "--trace"]);
     assert!(names(&place.path("trace")).contains(&"series.csv".to_owned()));
     assert!(names(&place.path("trace")).iter().all(|name| !name.ends_with(".pcapng")));
-    place.stdout(&["sim", "small.toml", "--runs", "1", "--out", "pcap", "--pcap"]);
+    place.stdout(&["sim", "small.toml", "--runs", "1", "--pcap", "pcap"]);
     let captures = names(&place.path("pcap")).into_iter().filter(|name| name.ends_with(".pcapng")).count();
     assert_eq!(captures, 2, "one for each host");
     assert!(!names(&place.path("pcap")).contains(&"series.csv".to_owned()));
@@ -285,28 +334,31 @@ fn every_subcommand_and_flag_is_on_the_reference_page() {
     let place = Place::new();
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
     let page = fs::read_to_string(page).expect("the page is published");
-    for command in [
-        "sim",
-        "evaluate",
-        "lab",
-        "compare",
-        "record",
-        "check",
-        "doctor",
-        "size",
-        "personalities",
-        "schema",
-        "completions",
-    ] {
-        let help = place.stdout(&[command, "--help"]);
-        assert!(page.contains(&format!("## headend {command}")), "{command} is on the page");
-        let flags = help.split_whitespace().filter(|word| word.starts_with("--")).map(|word| {
+    let mut missing = Vec::new();
+    let mut left = vec![Vec::<String>::new()];
+    while let Some(path) = left.pop() {
+        let words: Vec<&str> = path.iter().map(String::as_str).collect();
+        let help = place.stdout(&[&words[..], &["--help"]].concat());
+        let listed = help.split_once("Commands:\n").map_or("", |(_, list)| list.split("\n\n").next().unwrap_or(list));
+        let of = |line: &str| {
+            line.strip_prefix("  ").filter(|line| !line.starts_with(' '))?.split(' ').next().map(str::to_owned)
+        };
+        let inner = listed.lines().filter_map(of).filter(|name| name != "help");
+        left.extend(inner.map(|name| [&path[..], &[name]].concat()));
+        // A command has a heading, and what is below it is named there.
+        let section =
+            words.first().map_or(Some(&page[..]), |first| page.split(&format!("\n## headend {first}\n")).nth(1));
+        if !section.is_some_and(|section| words[1.min(words.len())..].iter().all(|word| section.contains(word))) {
+            missing.push(format!("headend {}", words.join(" ")));
+        }
+        let options = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+        let flags = options.flat_map(str::split_whitespace).filter(|word| word.starts_with("--")).map(|word| {
             word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).split(['=', '[']).next().unwrap_or(word)
         });
-        for flag in flags.filter(|flag| flag.len() > 2) {
-            assert!(page.contains(&format!("`{flag}")), "{command} {flag} is on the page");
-        }
+        let unnamed = flags.filter(|flag| flag.len() > 2 && !page.contains(&format!("`{flag}")));
+        missing.extend(unnamed.map(|flag| format!("headend {} {flag}", words.join(" "))));
     }
+    assert!(missing.is_empty(), "docs/reference/cli.md lacks {missing:#?}");
 }
 
 #[test]

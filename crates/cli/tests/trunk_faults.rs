@@ -289,7 +289,7 @@ fn a_path_is_measured_without_a_trunk_at_this_end() {
     let measured = || {
         let output = sites.in_site(0, || {
             let mut command = sites::headend();
-            command.args(["trunk", "measure"]).arg(&files[0]).args(["east", "--duration", "9s", "--json"]);
+            command.args(["trunk", "measure"]).arg(&files[0]).args(["east", "--duration", "9s", "--format", "json"]);
             command.output().expect("the binary runs")
         });
         (

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use circuits::CircuitRow;
 pub use flows::FlowRow;
-pub use folder::JOURNAL;
+pub use folder::{JOURNAL, write_captures};
 pub use intervals::IntervalRow;
 pub use links::LinkRow;
 pub use media::MediaRow;

@@ -1,8 +1,6 @@
 //! The proxy's file.
 
 use std::fmt;
-use std::fs;
-use std::io;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -24,18 +22,14 @@ use headend_host::proxy::users::Users;
 use super::WayName;
 use crate::failure::Failure;
 use crate::from_text::from_text;
+use crate::input;
 use crate::visitors::AdminTable;
 
 /// Reads the file of a proxy.
 pub(super) fn read(path: &Path) -> Result<Config, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::IsADirectory | io::ErrorKind::InvalidData => {
-            Failure::Wrong(format!("{}: {error}", path.display()))
-        }
-        _ => Failure::io(path, error),
-    })?;
+    let (name, text) = input::read(path)?;
     let folder = path.parent().unwrap_or(Path::new("."));
-    parse(&path.display().to_string(), &text, folder).map_err(Failure::Wrong)
+    parse(&name, &text, folder).map_err(|message| Failure::wrong_in(&name, &text, message))
 }
 
 /// Reads `text`, whose errors begin with `name`; relative paths in it begin in `folder`.

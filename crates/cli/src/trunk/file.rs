@@ -3,7 +3,6 @@
 mod lines;
 
 use std::fs;
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +22,7 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 
 use crate::failure::Failure;
 use crate::from_text::{found, from_text};
+use crate::input;
 use crate::visitors::AdminTable;
 
 /// The folder of the sockets at which statuses can be asked for, unless the file says otherwise.
@@ -49,13 +49,8 @@ pub(super) struct Read {
 
 /// Reads the file of a trunk, and the keys that it names.
 pub(super) fn read(path: &Path) -> Result<Read, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::IsADirectory | io::ErrorKind::InvalidData => {
-            Failure::Wrong(format!("{}: {error}", path.display()))
-        }
-        _ => Failure::io(path, error),
-    })?;
-    parse(path, &text).map_err(Failure::Wrong)
+    let (_, text) = input::read(path)?;
+    parse(path, &text).map_err(|message| Failure::wrong_in(&path.display().to_string(), &text, message))
 }
 
 fn parse(path: &Path, text: &str) -> Result<Read, String> {

@@ -328,7 +328,7 @@ impl Daemon {
 
     /// The status that it gives of itself; null if it does not answer.
     pub(crate) fn status(&self) -> Value {
-        let output = headend().args(["trunk", "status", "--json", "--socket"]).arg(&self.socket).output();
+        let output = headend().args(["trunk", "status", "--format", "json", "--socket"]).arg(&self.socket).output();
         serde_json::from_slice(&output.expect("the binary runs").stdout).unwrap_or_default()
     }
 

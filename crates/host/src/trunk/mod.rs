@@ -67,3 +67,4 @@ pub use headend_datagram::{Identity, KeyError, PublicKey, SecretKey};
 pub use reload::NotTaken;
 pub use sealed::Strays;
 pub use status::{CircuitStatus, ClassStatus, DEEP, PeerStatus, Status, fills_queues};
+pub use tunnels::try_vxlan;

@@ -137,6 +137,22 @@ impl Tunnels {
     }
 }
 
+/// Makes a device of VXLAN in this network namespace and takes it away again: what tunnelled carriage wants of the kernel.
+pub fn try_vxlan() -> Result<(), Error> {
+    let name = "headend-try";
+    let mut netlink = Netlink::open()?;
+    let mut message = LinkMessage::default();
+    let about = InfoData::Vxlan(vec![InfoVxlan::Id(1), InfoVxlan::Port(PORT)]);
+    message.attributes = vec![
+        LinkAttribute::IfName(name.to_owned()),
+        LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Vxlan), LinkInfo::Data(about)]),
+    ];
+    netlink.create(RouteNetlinkMessage::NewLink(message)).during(|| "make a device of VXLAN")?;
+    let mut message = LinkMessage::default();
+    message.header.index = Device::find(&mut netlink, name)?.index;
+    netlink.change(RouteNetlinkMessage::DelLink(message)).during(|| "remove a device of VXLAN")
+}
+
 /// Takes away all devices of the trunk of this name. Returns their names.
 pub(super) fn remove(netlink: &mut Netlink, trunk: &str) -> Result<Vec<String>, Error> {
     let mut removed = Vec::new();

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use super::trace::CaptureFile;
 use super::{Results, Table};
 
 /// The file in which a sweep keeps its finished runs until all are.
@@ -11,8 +12,7 @@ pub const JOURNAL: &str = "journal.jsonl";
 
 impl Results {
     /// Writes `flows.csv`, `links.csv`, `circuits.csv`, `media.csv` and `intervals.csv` if there are any, and with traces
-    /// `series.csv`, `packets.csv` and a capture for each host, run and point, into the folder `part`, which may hold a
-    /// journal and is renamed to `folder` when all is written. `scenario` is stored beside them, so that the results can be
+    /// `series.csv` and `packets.csv`, into the folder `part`, which may hold a journal and is renamed to `folder` when all is written. `scenario` is stored beside them, so that the results can be
     /// had again.
     ///
     /// # Errors
@@ -31,14 +31,10 @@ impl Results {
         }
         if let Some(traces) = &self.traces {
             for (name, table) in [("series.csv", &traces.series), ("packets.csv", &traces.packets)] {
-                // A caller that wants the captures alone empties the tables.
+                // Captures alone were wanted.
                 if !table.columns().is_empty() {
                     write_table(&part.join(name), table)?;
                 }
-            }
-            for capture in &traces.captures {
-                let name = format!("point{}-run{}-{}.pcapng", capture.point, capture.run, capture.host);
-                write(&part.join(name), |out| out.write_all(&capture.pcapng))?;
             }
         }
         match fs::remove_file(part.join(JOURNAL)) {
@@ -47,6 +43,15 @@ impl Results {
         }
         fs::rename(part, folder)
     }
+}
+
+/// Writes each capture of a host in a run into a file of its own, `pointP-runR-HOST.pcapng`; none that is there is overwritten.
+pub fn write_captures(captures: &[CaptureFile], folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    for CaptureFile { point, run, host, pcapng } in captures {
+        File::create_new(folder.join(format!("point{point}-run{run}-{host}.pcapng")))?.write_all(pcapng)?;
+    }
+    Ok(())
 }
 
 fn write_table(path: &Path, table: &Table) -> io::Result<()> {
