@@ -1,6 +1,6 @@
 //! `headend cc`
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -157,10 +157,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn install_fast(name: &str, parameters: Parameters, is_default: bool) -> Result<(), Failure> {
     if let Some(there) = fast::installed().map_err(failure)?.into_iter().find(|there| there.name == name) {
+        if there.parameters == parameters {
+            return say_already(name, is_default);
+        }
         let text = format!(
-            "{name} is installed already, with alpha {}; change it with `headend cc set --name {name} alpha=N`, or \
+            "{name} is installed already, with {}; change it with `headend cc set --name {name} alpha=N`, or \
              install another one with --name",
-            there.parameters.alpha()
+            describe(there.parameters)
         );
         return Err(Failure::Wrong(text));
     }
@@ -178,6 +181,9 @@ fn install_backfill(name: &str, is_default: bool) -> Result<(), Failure> {
     if let Some(missing) = backfill::missing() {
         return Err(Failure::Wrong(format!("headend cc: {missing}")));
     }
+    if backfill::installed().map_err(failure)?.iter().any(|there| there == name) {
+        return say_already(name, is_default);
+    }
     let before = if is_default { Some(sysctl::read(DEFAULT_SETTING)?) } else { None };
     backfill::Instance::load(name).and_then(backfill::Instance::keep).map_err(failure)?;
     if is_default && let Err(error) = KernelSetting::new(DEFAULT_SETTING, name).apply() {
@@ -187,14 +193,30 @@ fn install_backfill(name: &str, is_default: bool) -> Result<(), Failure> {
     say_installed(name, "the larger of CUBIC's window and one that fills the line", before.as_deref())
 }
 
+/// What was asked for is there, so that whoever installs at each start need not look first; the default is still made.
+fn say_already(name: &str, is_default: bool) -> Result<(), Failure> {
+    let before = if is_default { Some(sysctl::read(DEFAULT_SETTING)?) } else { None };
+    if is_default {
+        KernelSetting::new(DEFAULT_SETTING, name).apply().map_err(failure)?;
+    }
+    printing::print(|out| {
+        writeln!(out, "{name} is installed already (to have this build's: headend cc remove {name}, then install it)")?;
+        say_default(out, before.as_deref())
+    })
+}
+
 fn say_installed(name: &str, what: &str, default_before: Option<&str>) -> Result<(), Failure> {
     printing::print(|out| {
         writeln!(out, "installed {name}: {what}")?;
-        match default_before {
-            Some(before) => writeln!(out, "new connections of this network namespace use it; before it was {before}"),
-            None => Ok(()),
-        }
+        say_default(out, default_before)
     })
+}
+
+fn say_default(out: &mut dyn Write, before: Option<&str>) -> std::io::Result<()> {
+    match before {
+        Some(before) => writeln!(out, "new connections of this network namespace use it; before it was {before}"),
+        None => Ok(()),
+    }
 }
 
 fn describe(parameters: Parameters) -> String {

@@ -289,6 +289,7 @@ fn backfill_carries_connections_that_outlive_its_removal() {
     let name = Name::new("bf");
     assert!(said(&["install", "backfill", "--name", &name.0]).contains("the larger of CUBIC's window"));
     assert!(said(&["list"]).contains(&name.0));
+    assert!(said(&["install", "backfill", "--name", &name.0]).contains("installed already"), "twice is no mistake");
     inside("cc-backfill", || {
         for _ in 0..500 {
             let (mut sender, mut receiver) = connection(&name.0);
@@ -319,6 +320,7 @@ fn a_wrong_request_is_answered_with_what_would_be_right() {
     let twice = refused(&["install", "fast", "--name", &name.0]);
     assert!(twice.contains("installed already, with alpha 5") && twice.contains("headend cc set"), "{twice}");
     let taken = refused(&["install", "fast", "--name", "cubic"]);
+    assert!(said(&["install", "fast", "--name", &name.0, "--alpha", "5"]).contains("installed already"), "the same again");
     assert!(taken.contains("has a congestion control of this name"), "{taken}");
     let dashed = refused(&["install", "fast", "--name", "fast-5"]);
     assert!(dashed.contains("letters, digits and underscores"), "{dashed}");

@@ -53,7 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.what == "live":
         lines, table = [], live.table(bench, chosen.binary, chosen.jobs, chosen.kept)
     else:
-        lines = [f"Seeds from {seed}, up to {runs} of them, {seconds:g} s each; means with their 95% intervals.", ""]
+        lines = [
+            f"Seeds from {seed}, up to {runs} of them, up to {seconds:g} s each; means with their 95% intervals.",
+            "",
+        ]
         table = TABLES[chosen.what](bench)
     for line in lines:
         print(line)
@@ -103,10 +106,11 @@ def _change(before: Row, after: Row) -> float:
     return abs(after.found.value - before.found.value) / max(abs(before.found.value), 0.1)
 
 
-def _wider(cells: Callable[[Bench], Iterator[wider.Line]]) -> Callable[[Bench], Iterator[str]]:
+def _wider(cells: Callable[[Bench], Iterator[tuple[str, ...]]], *columns: str) -> Callable[[Bench], Iterator[str]]:
     def table(bench: Bench) -> Iterator[str]:
-        yield "| cell | Backfill | CUBIC in its place |"
-        yield "|---|---|---|"
+        headings = ("cell", "Backfill", *(columns or ("CUBIC in its place",)))
+        yield f"| {' | '.join(headings)} |"
+        yield "|" + "---|" * len(headings)
         for cell in cells(bench):
             yield "| " + " | ".join(cell) + " |"
 
@@ -119,6 +123,7 @@ TABLES: Mapping[str, Callable[[Bench], Iterator[str]]] = {
     "alone": _wider(wider.alone),
     "beside": _wider(wider.beside),
     "networks": _wider(wider.networks),
+    "short": _wider(wider.short, "without *plateau*", "CUBIC in its place", "BBR in its place"),
 }
 
 

@@ -50,6 +50,8 @@ class Cell:
     """What else the law's receiver has."""
     without: str = "none"
     """The guard that is switched off."""
+    jitter_us: float = JITTER_US
+    """What a host's processor takes for a packet, at most."""
     seconds: float = 120.0
     interval: bool = False
 
@@ -66,7 +68,7 @@ class Cell:
     def scenario(self) -> dict[str, Any]:
         """The scenario, for `headend.run`."""
         wide = f"{max(1000.0, 20 * self.rate_mbit):g}Mbit/s"
-        jitter = f"{min(JITTER_US, 15000 / self.rate_mbit):.0f}us"
+        jitter = {"processing": f"{min(self.jitter_us, 15000 / self.rate_mbit):.0f}us"} if self.jitter_us else {}
         lost = {"loss": f"{self.loss:g}%"} if self.loss else {}
         line = {
             "between": ["near", "far"],
@@ -88,7 +90,7 @@ class Cell:
                 tcp["backfill_without"] = self.without
             nodes[f"{name}-from"] = {"personality": "linux", "tcp": tcp}
             nodes[f"{name}-to"] = {"personality": "linux", "tcp": {"socket_buffer": BUFFER, **receiver}}
-            links[f"{name}-from"] = {"between": [f"{name}-from", "near"], "rate": wide, "processing": jitter}
+            links[f"{name}-from"] = {"between": [f"{name}-from", "near"], "rate": wide} | jitter
             links[f"{name}-to"] = {"between": ["far", f"{name}-to"], "rate": wide}
             flows[name] = {"from": f"{name}-from", "to": f"{name}-to", "stagger": "1s"} | flow
 
@@ -150,6 +152,12 @@ class Outcome:
         """Goodput of all that are not short, of what loss leaves."""
         rivals = self.rivals if self.cell.rivals else 0.0
         return (self.mbit("law") + rivals) / self.cell.payload_mbit
+
+    @property
+    def resent(self) -> NDArray[np.float64]:
+        """What part of the law's segments were sent again."""
+        rows = self.result.flows.where(flow="law")
+        return np.asarray(rows.by_run(rows["retransmits"]) / rows.by_run(rows["segments_sent"]))
 
     @property
     def share(self) -> NDArray[np.float64]:

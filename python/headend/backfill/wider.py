@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import headend
-from headend.backfill.cells import Cell
+from headend.backfill.cells import JITTER_US, Cell
 from headend.backfill.goals import Bench
 from headend.papers import stats
 
@@ -117,6 +118,21 @@ def beside(bench: Bench) -> Iterator[Line]:
     }
     for name, cell in cells.items():
         yield _shares(bench, name, cell)
+
+
+def short(bench: Bench) -> Iterator[tuple[str, ...]]:
+    """Alone before a queue of a few packets: goodput, and the part that was sent again."""
+    benches = (bench, replace(bench, without="plateau"), replace(bench, law="cubic"), replace(bench, law="bbr"))
+    even = [(25, 1, 0.0), (200, 1, 0.0), (200, 4, 0.0)]
+    for rate, packets, jitter in [
+        *((rate, packets, JITTER_US) for rate in (5, 25, 200) for packets in (1, 2, 4, 8)),
+        *even,
+    ]:
+        cell = Cell(rate_mbit=rate, rtt_ms=60, queue=f"{packets} packets", jitter_us=jitter, seconds=60.0)
+        outcomes = [one.run(cell, 3) for one in benches]
+        found = (f"{_text(outcome.used)}, {100 * outcome.resent.mean():.1f}%" for outcome in outcomes)
+        place = f"{rate} Mbit/s, {packets} packet{'s' if packets > 1 else ''}"
+        yield place if jitter else f"{place}, hosts without jitter", *found
 
 
 def networks(bench: Bench) -> Iterator[Line]:
