@@ -42,6 +42,7 @@ static void *(*bpf_skc_to_tcp_sock)(void *sock) = (void *)137;
 /* Who paces a socket: nobody, or TCP itself (`enum sk_pacing`). */
 #define SK_PACING_NONE 0
 #define SK_PACING_NEEDED 1
+#define SK_PACING_FQ 2
 
 struct in6_addr {
     u8 bytes[16];

@@ -320,7 +320,10 @@ fn a_wrong_request_is_answered_with_what_would_be_right() {
     let twice = refused(&["install", "fast", "--name", &name.0]);
     assert!(twice.contains("installed already, with alpha 5") && twice.contains("headend cc set"), "{twice}");
     let taken = refused(&["install", "fast", "--name", "cubic"]);
-    assert!(said(&["install", "fast", "--name", &name.0, "--alpha", "5"]).contains("installed already"), "the same again");
+    assert!(
+        said(&["install", "fast", "--name", &name.0, "--alpha", "5"]).contains("installed already"),
+        "the same again"
+    );
     assert!(taken.contains("has a congestion control of this name"), "{taken}");
     let dashed = refused(&["install", "fast", "--name", "fast-5"]);
     assert!(dashed.contains("letters, digits and underscores"), "{dashed}");

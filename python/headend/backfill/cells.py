@@ -17,7 +17,8 @@ from headend.results import Result
 
 PAYLOAD = 1448 / 1500
 """Payload of a full packet with timestamps, over its length."""
-BUFFER = "64MB"
+BUFFER, LIVE_BUFFER = "64MB", "4MB"
+"""More than any window needs; between real hosts less: senders fill it, and the kernel bounds the memory of all."""
 JITTER_US = 50.0
 """The most that a host's processor takes for a packet, less on lines so fast that it would be their limit: without it,
 phases decide which packets are dropped."""
@@ -50,6 +51,8 @@ class Cell:
     """What else the law's receiver has."""
     without: str = "none"
     """The guard that is switched off."""
+    buffer: str = BUFFER
+    """The sockets' buffers."""
     jitter_us: float = JITTER_US
     """What a host's processor takes for a packet, at most."""
     seconds: float = 120.0
@@ -83,13 +86,13 @@ class Cell:
         flows: dict[str, Any] = {}
 
         def pair(name: str, controller: str, receiver: Mapping[str, Any], **flow: Any) -> None:
-            tcp: dict[str, Any] = {"controller": controller, "socket_buffer": BUFFER}
+            tcp: dict[str, Any] = {"controller": controller, "socket_buffer": self.buffer}
             if controller == "cubic":
                 tcp["hystart"] = "classic"
             if controller == "backfill":
                 tcp["backfill_without"] = self.without
             nodes[f"{name}-from"] = {"personality": "linux", "tcp": tcp}
-            nodes[f"{name}-to"] = {"personality": "linux", "tcp": {"socket_buffer": BUFFER, **receiver}}
+            nodes[f"{name}-to"] = {"personality": "linux", "tcp": {"socket_buffer": self.buffer, **receiver}}
             links[f"{name}-from"] = {"between": [f"{name}-from", "near"], "rate": wide} | jitter
             links[f"{name}-to"] = {"between": ["far", f"{name}-to"], "rate": wide}
             flows[name] = {"from": f"{name}-from", "to": f"{name}-to", "stagger": "1s"} | flow
@@ -116,7 +119,7 @@ class Cell:
         """Run it, on one thread; with a headend command between real hosts, all runs at once, which takes root."""
         if binary is None:
             return Outcome(self, headend.run(self.scenario(), seed=seed, runs=runs, threads=1))
-        scenario, trace = self.scenario(), self.interval
+        scenario, trace = self.but(buffer=LIVE_BUFFER).scenario(), self.interval
         taken = lab.run(scenario, seed=seed, runs=runs, together=runs, accept_late=True, trace=trace, binary=binary)
         return Outcome(self, taken)
 
