@@ -26,6 +26,7 @@ pub mod gmb;
 pub mod in_band;
 mod receiver;
 pub mod reliable;
+pub mod repair;
 mod sender;
 pub mod size;
 pub mod tunnel;

@@ -11,8 +11,10 @@ const INITIAL: Duration = Duration::from_millis(333);
 const BACKOFF_MAX: u32 = 6;
 
 /// The estimate of the round trip, and the back-off of probes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
+    /// The longest that the other end holds an acknowledgement back.
+    held_max: Duration,
     latest: Duration,
     least: Option<Duration>,
     smoothed: Option<Duration>,
@@ -25,7 +27,26 @@ pub(super) struct Clock {
     backoff: u32,
 }
 
+impl Default for Clock {
+    fn default() -> Clock {
+        Clock::new(HELD_MAX)
+    }
+}
+
 impl Clock {
+    pub(super) fn new(held_max: Duration) -> Clock {
+        Clock {
+            held_max,
+            latest: Duration::ZERO,
+            least: None,
+            smoothed: None,
+            variation: Duration::ZERO,
+            unheld: None,
+            since: None,
+            backoff: 0,
+        }
+    }
+
     /// Takes a round trip, and how much of it the other end held the acknowledgement back (RFC 9002 s5.3).
     pub(super) fn measure(&mut self, now: Time, rtt: Duration, held: Duration) {
         self.latest = rtt;
@@ -39,7 +60,7 @@ impl Clock {
             (self.smoothed, self.variation, self.since) = (Some(rtt), rtt / 2, Some(now));
             return;
         };
-        let held = held.min(HELD_MAX);
+        let held = held.min(self.held_max);
         let adjusted = if rtt >= least + held { rtt - held } else { rtt };
         let error = if adjusted > smoothed { adjusted - smoothed } else { smoothed - adjusted };
         self.variation = (self.variation * 3 + error) / 4;
@@ -77,7 +98,7 @@ impl Clock {
     /// The probe timeout (RFC 9002 s6.2.1) without back-off.
     pub(super) fn patience(&self) -> Duration {
         let Some(smoothed) = self.smoothed else { return INITIAL * 2 };
-        smoothed + (self.variation * 4).max(GRANULARITY) + HELD_MAX
+        smoothed + (self.variation * 4).max(GRANULARITY) + self.held_max
     }
 
     /// The probe timeout with back-off.

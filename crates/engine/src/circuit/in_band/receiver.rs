@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::HELD_MAX;
 use super::acknowledgement::{Acknowledgement, RANGES_MAX};
-use crate::time::Time;
+use crate::time::{Duration, Time};
 
 /// Times that a range is told after its last change: so many acknowledgements in a row must be lost for the sender to miss it.
 const TELLINGS: u8 = 8;
@@ -16,8 +16,9 @@ const REMEMBERED_MAX: usize = 64;
 pub struct Receiver {
     /// The ranges of numbers that came, ascending. They neither overlap nor touch.
     ranges: VecDeque<Range>,
-    /// Datagrams that make an acknowledgement due at once; fewer do after [`HELD_MAX`].
+    /// Datagrams that make an acknowledgement due at once; fewer do after `held_max`.
     every: u32,
+    held_max: Duration,
     /// Datagrams since the last acknowledgement.
     waiting: u32,
     /// True if a gap began or was filled, which is told at once.
@@ -43,7 +44,12 @@ impl Receiver {
     pub fn new(every: u32) -> Receiver {
         assert!(every > 0, "something must come to be acknowledged");
         let ranges = VecDeque::new();
-        Receiver { ranges, every, waiting: 0, at_once: false, due: None, received: Time::ZERO }
+        Receiver { ranges, every, held_max: HELD_MAX, waiting: 0, at_once: false, due: None, received: Time::ZERO }
+    }
+
+    /// A receiving end that holds no acknowledgement back for longer than that.
+    pub fn with_held_max(self, held_max: Duration) -> Receiver {
+        Receiver { held_max, ..self }
     }
 
     /// Notes that a datagram came. It does not judge whether that came before: a range that was told long ago is forgotten.
@@ -56,7 +62,7 @@ impl Receiver {
         self.at_once |= newest.map_or(number > 0, |last| number != last + 1);
         self.note(number);
         self.waiting += 1;
-        self.due.get_or_insert(now + HELD_MAX);
+        self.due.get_or_insert(now + self.held_max);
     }
 
     fn note(&mut self, number: u64) {

@@ -187,6 +187,12 @@ impl Sender {
         Sender { fates: Some(VecDeque::new()), ..self }
     }
 
+    /// A sending end whose other end holds no acknowledgement back for longer than that, as
+    /// [its receiver was told](super::Receiver::with_held_max).
+    pub fn with_held_max(self, held_max: Duration) -> Sender {
+        Sender { clock: Clock::new(held_max), ..self }
+    }
+
     /// What became of the next datagram of which that is known by now.
     pub fn fate(&mut self) -> Option<Fate> {
         self.fates.as_mut()?.pop_front()
