@@ -135,6 +135,18 @@ fn without_a_circuit_packets_wait_if_the_file_says_so() {
     assert!(sites.reaches(0));
     west.kill();
     assert!(!sites.reaches(0), "the rules hold what nobody lets go");
+    let left = sites.rules(0);
+    let text = std::fs::read_to_string(&files[0]).expect("it was written");
+    // A start that fails when the rules are set already: what is at its `status` is no socket.
+    let (precious, fails) = (sites.folder.path().join("precious"), sites.folder.path().join("fails.toml"));
+    std::fs::write(&precious, "mine").expect("a file");
+    std::fs::write(&fails, text.replace("west.sock", "precious").replace("10.77.2.0/24", "10.77.2.0/25"))
+        .expect("a file");
+    let output = sites.in_site(0, || headend().args(["trunk", "up"]).arg(&fails).output().expect("the binary runs"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("is there and is no socket"), "{said}");
+    assert_eq!(sites.rules(0), left, "those of the one that was killed");
+    assert!(!sites.reaches(0), "and they still hold");
     let text = std::fs::read_to_string(&files[0]).expect("it was written");
     std::fs::write(&files[0], format!("at_end = \"block\"\n{text}")).expect("a file");
     sites.up(0, &files[0]).end();

@@ -11,7 +11,7 @@ use super::carrier::Ending;
 use super::classify::{self, Numbers};
 use super::config::{Config, Fallback, PeerConfig};
 use super::peer::{Hold, Peer};
-use super::rules::{Rules, Table};
+use super::rules::{InForce, Rules, Table};
 use super::tunnels::Tunnels;
 use crate::error::{During, Error};
 use crate::nfqueue::Queue;
@@ -27,6 +27,8 @@ pub(super) struct Native {
     /// The peers' numbers, in the order of the queues.
     numbers: Vec<u8>,
     rules: Rules,
+    /// What a trunk of this name had left where packets are led into queues, for a start that comes to nothing.
+    before: Option<InForce>,
     /// The devices into which packets go, in tunnelled carriage.
     tunnels: Option<Tunnels>,
     leaving: Vec<Waiting>,
@@ -75,7 +77,7 @@ impl Native {
         let queues: Result<Vec<Queue>, Error> = numbers.iter().map(|number| open_queue(config, *number)).collect();
         let tunnels = Tunnels::new(config, own);
         let (queues, rules) = (queues?, rules(config, &numbers, tunnels.as_ref()));
-        Ok(Native { queues, rules, tunnels, numbers, leaving: Vec::new(), broken: None })
+        Ok(Native { queues, rules, before: None, tunnels, numbers, leaving: Vec::new(), broken: None })
     }
 
     /// Opens the queues of new peers, and puts the rules of `config` in the place of those that are in force, in one step for each
@@ -113,6 +115,7 @@ impl Native {
     /// Sets the rules: from now on packets come. Returns lines for the operator.
     pub(super) fn begin(&mut self) -> Result<Vec<String>, Error> {
         let mut said = Vec::new();
+        let before = self.before.insert(self.rules.in_force(Table::Mangle)?);
         if let Some(tunnels) = &self.tunnels {
             // What keeps strangers' packets out comes before the devices by which they would come in.
             let begun = self.rules.set(Table::Raw).and_then(|more| {
@@ -130,8 +133,8 @@ impl Native {
         match self.rules.set(Table::Mangle) {
             Ok(more) => said.extend(more),
             Err(error) => {
-                // Nothing half set: what went before goes too.
-                let _ = self.rules.remove(Table::Mangle);
+                // Nothing half set, and what an earlier one left to stop packets goes on stopping them.
+                let _ = self.rules.put_back(before);
                 let _ = self.end_tunnels();
                 return Err(error);
             }
@@ -141,6 +144,7 @@ impl Native {
 
     /// Takes away the rules, unless they are to stop packets from now on, and then lets go what waits: nothing that was taken in is
     /// lost by an orderly end. After a failure of a trunk that blocks, the kernel drops what it holds when the queues are closed.
+    /// A start that comes to nothing puts back what it found.
     pub(super) fn end(
         &mut self,
         peers: &mut [Peer],
@@ -149,8 +153,13 @@ impl Native {
         ending: Ending,
     ) -> Result<(), Error> {
         let stops = stops(config.at_end, config.fallback, ending);
-        let removed = if stops { Ok(()) } else { self.rules.remove(Table::Mangle).map(drop) };
-        if !(stops && ending == Ending::Failed) {
+        let before = self.before.as_ref().filter(|_| ending == Ending::Abandoned);
+        let removed = match before {
+            Some(before) => self.rules.put_back(before),
+            None if stops => Ok(()),
+            None => self.rules.remove(Table::Mangle).map(drop),
+        };
+        if !(stops && ending == Ending::Failed || before.is_some_and(InForce::stop)) {
             let _ = self.take_in(peers, config, numbers);
             for (peer, queue) in peers.iter_mut().zip(&mut self.queues) {
                 while let Some((_, packet)) = peer.edge.pop() {

@@ -111,7 +111,7 @@ impl Rules {
                     table.name()
                 ));
             }
-            let mut order = self.removal(found, table);
+            let mut order = self.removal(&found, table);
             if !rules.is_empty() {
                 if found.others > 0 && table == Table::Mangle {
                     said.push(format!(
@@ -129,13 +129,40 @@ impl Rules {
         Ok(said)
     }
 
+    /// The rules of this name that are in force in a table, for [`put_back`](Rules::put_back).
+    pub(super) fn in_force(&self, table: Table) -> Result<InForce, Error> {
+        let found = FAMILIES.into_iter().map(|family| Ok((family, self.find(family, table)?)));
+        let found: Result<Vec<_>, Error> = found.collect();
+        Ok(InForce { table, found: found?.into_iter().filter_map(|(family, found)| Some((family, found?))).collect() })
+    }
+
+    /// Puts rules that were in force in the place of those that are.
+    pub(super) fn put_back(&self, before: &InForce) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        for (family, was) in &before.found {
+            let put = self.find(*family, before.table).and_then(|found| {
+                let mut order = found.map(|found| self.removal(&found, before.table)).unwrap_or_default();
+                if was.chain {
+                    let _ = writeln!(order, ":{} - [0:0]", self.chain());
+                    was.rules.iter().for_each(|rule| order.extend([rule, "\n"]));
+                }
+                if was.jumps > 0 {
+                    let _ = writeln!(order, "{}", self.jump(before.table.place(), before.table));
+                }
+                family.restore(before.table.name(), &order)
+            });
+            outcome = outcome.and(put);
+        }
+        outcome
+    }
+
     /// Takes away all that there is of this name in a table. Returns true if there was something.
     pub(super) fn remove(&self, table: Table) -> Result<bool, Error> {
         let mut outcome = Ok(false);
         for family in FAMILIES {
             let removed = self.find(family, table).and_then(|found| match found {
                 Some(found) if found.chain || found.jumps > 0 => {
-                    family.restore(table.name(), &self.removal(found, table)).map(|()| true)
+                    family.restore(table.name(), &self.removal(&found, table)).map(|()| true)
                 }
                 _ => Ok(false),
             });
@@ -178,7 +205,7 @@ impl Rules {
         format!("{order} {} -j {}", table.hook(), self.chain())
     }
 
-    fn removal(&self, found: Found, table: Table) -> String {
+    fn removal(&self, found: &Found, table: Table) -> String {
         let mut order = String::new();
         for _ in 0..found.jumps {
             let _ = writeln!(order, "{}", self.jump("-D", table));
@@ -202,7 +229,9 @@ impl Rules {
         let others = format!("-A {} ", table.hook());
         let lines = || text.lines().map(str::trim);
         let jumps = lines().filter(|line| *line == jump).count();
+        let ours = format!("-A {} ", self.chain());
         Ok(Some(Found {
+            rules: lines().filter(|line| line.starts_with(&ours)).map(str::to_owned).collect(),
             chain: lines().any(|line| line == chain),
             jumps,
             others: lines().filter(|line| line.starts_with(&others)).count() - jumps,
@@ -210,9 +239,25 @@ impl Rules {
     }
 }
 
-/// The chain, the jumps to it and the other rules that were found in a table.
-#[derive(Clone, Copy, Debug)]
+/// Rules of a trunk as they were found in a table, for each version of IP.
+#[derive(Clone, Debug)]
+pub(super) struct InForce {
+    table: Table,
+    found: Vec<(Family, Found)>,
+}
+
+impl InForce {
+    /// True if packets are stopped by them when nobody is at the queue.
+    pub(super) fn stop(&self) -> bool {
+        let stops = |rule: &String| rule.contains("-j NFQUEUE") && !rule.contains("--queue-bypass");
+        self.found.iter().any(|(_, found)| found.jumps > 0 && found.rules.iter().any(stops))
+    }
+}
+
+/// The chain with its rules, the jumps to it and the other rules that were found in a table.
+#[derive(Clone, Debug)]
 struct Found {
+    rules: Vec<String>,
     chain: bool,
     jumps: usize,
     others: usize,
