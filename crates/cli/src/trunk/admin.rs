@@ -147,6 +147,16 @@ fn of_trunk(status: &Status) -> Vec<Metric> {
         counters("lost", "Datagrams of this circuit that were lost; none are known in native carriage", None, |peer| {
             Some(peer.to.as_ref()?.lost)
         }),
+        counters("repair_copies", "Copies of lost packets that left for the peer again", None, |peer| {
+            Some(peer.to.as_ref()?.repaired?.1.copies)
+        }),
+        counters("repair_abandoned", "Lost datagrams whose packets could not leave again in time", None, |peer| {
+            Some(peer.to.as_ref()?.repaired?.1.abandoned)
+        }),
+        counters("repair_held", "Packets from the peer that waited for earlier ones of their flow", None, |peer| {
+            Some(peer.waited?.1.held)
+        }),
+        counters("repair_given_up", "Times that such a wait was in vain", None, |peer| Some(peer.waited?.1.given_up)),
         counters("circuits", "Circuits to the peer that were begun", None, |peer| Some(peer.circuits)),
         counters("sessions", "Sessions with the peer that were begun", None, |peer| Some(peer.sessions)),
         counters("refused", "Datagrams in the peer's name that were not authentic, or came twice", None, |peer| {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use headend_engine::cc::{Algorithm, backfill, bbr, fast, reno, vegas};
 use headend_engine::circuit::in_band::Losses;
+use headend_engine::circuit::repair::Rules;
 use headend_engine::circuit::tunnel::Schedule;
 use headend_engine::circuit::turns::Class;
 use headend_engine::tcp::personality::Personality;
@@ -31,6 +32,8 @@ pub(super) const STATUS_FOLDER: &str = "/run/headend";
 const FAST_ALPHA: u32 = 2;
 /// The number of the first queue, unless the file says otherwise.
 const QUEUE: u16 = 4_700;
+/// Copies of a lost packet at most, unless the file says otherwise.
+const REPAIR_TRIES: u8 = 2;
 /// Time without a word after which a peer counts as gone, unless the file says otherwise.
 const DEAD_AFTER: Duration = Duration::from_secs(3);
 
@@ -170,9 +173,17 @@ struct PeerTable {
     controller: Option<Controller>,
     fast_alpha: Option<u32>,
     losses: Option<LossesName>,
+    repair: Option<RepairTable>,
     gmb: Option<RateText>,
     controls_max: Option<u8>,
     gmb_max: Option<RateText>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RepairTable {
+    within: ShortSpan,
+    tries: Option<u8>,
 }
 
 from_text!(Size, Bytes, |text| quantity::size(text).ok_or_else(|| quantity::SIZE.to_owned()));
@@ -182,6 +193,7 @@ from_text!(Span, Duration, |text| {
         .filter(|span| *span >= Duration::from_millis(100))
         .ok_or_else(|| format!("{}, 100 ms at least", quantity::SPAN))
 });
+from_text!(ShortSpan, Duration, |text| quantity::span(text).ok_or_else(|| quantity::SPAN.to_owned()));
 from_text!(Network, ipnet::IpNet, |text: &str| {
     let network = text.parse::<ipnet::IpNet>().ok().filter(|network| network.addr() == network.network());
     network.ok_or_else(|| "a network such as \"10.2.0.0/16\" or \"2001:db8::/32\"".to_owned())
@@ -383,6 +395,11 @@ impl PeerTable {
                 .map_err(|why| wrong("shared_key", why))?,
             None => SecretKey::NONE,
         };
+        let repair = self
+            .repair
+            .map(|RepairTable { within, tries }| Rules { within: within.0, tries: tries.unwrap_or(REPAIR_TRIES) });
+        // What is repaired is damage: it slows the trunk only where a queue is full too.
+        let losses = if repair.is_some() { Losses::Delayed } else { send.losses };
         Ok(PeerConfig {
             key: self.public_key.0,
             shared,
@@ -393,11 +410,13 @@ impl PeerTable {
                 vmss,
                 controller,
                 guaranteed: self.gmb.map_or(send.guaranteed, |gmb| gmb.0),
-                losses: self.losses.map_or(send.losses, |losses| losses.0),
+                losses: self.losses.map_or(losses, |losses| losses.0),
+                repair,
             },
             receive: Receive {
                 controls_max: self.controls_max.unwrap_or(receive.controls_max),
                 guaranteed_max: self.gmb_max.map_or(receive.guaranteed_max, |gmb| gmb.0),
+                repair_within_max: repair.map_or(receive.repair_within_max, |rules| rules.within),
             },
             name: self.name,
         })

@@ -179,6 +179,12 @@ fn peer(peer: &PeerStatus) -> Value {
             "controls": controls,
             "guaranteed_bps": guaranteed.get(),
             "headers": headers,
+            "repair": peer.waited.map(|(within, waited)| json!({
+                "within_ms": in_ms(within),
+                "held": waited.held,
+                "given_up": waited.given_up,
+                "surplus": waited.surplus,
+            })),
         })),
         "classes": peer.classes.iter().map(class).collect::<Vec<_>>(),
     })
@@ -203,6 +209,14 @@ fn circuit(circuit: &CircuitStatus) -> Value {
         "controlled_bytes": circuit.controlled_bytes,
         "guaranteed_bytes": circuit.guaranteed_bytes,
         "suspended": circuit.is_suspended,
+        "repair_refused": circuit.asks_repair && circuit.repaired.is_none(),
+        "repairs_too_late": circuit.repairs_too_late(),
+        "repair": circuit.repaired.map(|(within, repaired)| json!({
+            "within_ms": in_ms(within),
+            "copies": repaired.copies,
+            "copied_bytes": repaired.bytes,
+            "abandoned": repaired.abandoned,
+        })),
     })
 }
 
@@ -248,15 +262,25 @@ fn show(out: &mut dyn Write, status: &Value) -> io::Result<()> {
         "dropped",
     ];
     let mut rows = Vec::new();
-    let mut deep = Vec::new();
+    let mut remarks = Vec::new();
     for peer in list(&status["peers"]) {
         let to = &peer["to"];
         if to["fills_a_deep_queue"] == true {
-            deep.push(format!(
+            remarks.push(format!(
                 "{}: {} keeps packets for {} ms in the network's queues. {SHORT_QUEUE}",
                 text(&peer["name"]),
                 text(&to["controller"]),
                 text(&to["queueing_ms"]),
+            ));
+        }
+        if to["repair_refused"] == true {
+            remarks.push(format!("{}: nothing is repaired, for its file has no `repair`", text(&peer["name"])));
+        }
+        if to["repairs_too_late"] == true {
+            remarks.push(format!(
+                "{}: `within` is {} ms, which is no more than the round trip: lost packets cannot be sent again in time",
+                text(&peer["name"]),
+                text(&to["repair"]["within_ms"]),
             ));
         }
         for class in list(&peer["classes"]) {
@@ -278,5 +302,5 @@ fn show(out: &mut dyn Write, status: &Value) -> io::Result<()> {
         }
     }
     write_table(out, &headings.map(str::to_owned), &rows)?;
-    deep.iter().try_for_each(|line| writeln!(out, "{line}"))
+    remarks.iter().try_for_each(|line| writeln!(out, "{line}"))
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use headend_engine::circuit::turns::Waiting;
 use headend_engine::time::{Time, earlier};
 
+use super::circuit::Held;
 use super::classify::Numbers;
 use super::config::{Carriage, Config};
 use super::native::{self, Closed, Native};
@@ -194,6 +195,13 @@ impl Carrier {
     pub(super) fn arrive(&mut self, peer: &Peer, packet: &mut [u8], place: Place, is_open: bool, ecn: u8) {
         if let Carrier::Sealed(sealed) = self {
             sealed.arrive(peer, packet, place, is_open, ecn);
+        }
+    }
+
+    /// Takes a user's packet that came from a peer and has waited for earlier ones of its flow.
+    pub(super) fn arrive_late(&mut self, peer: &Peer, held: Held) {
+        if let Carrier::Sealed(sealed) = self {
+            sealed.arrive_late(peer, held);
         }
     }
 

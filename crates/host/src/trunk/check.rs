@@ -6,7 +6,9 @@ use headend_engine::circuit::in_band::Losses;
 use headend_engine::units::{Bytes, Rate};
 
 use super::classify::Matches;
-use super::config::{CONTROLS_MAX, Carriage, Config, EdgeClass, Fallback, PEERS_MAX, PeerConfig, VMSS};
+use super::config::{
+    CONTROLS_MAX, Carriage, Config, EdgeClass, Fallback, PEERS_MAX, PeerConfig, REPAIR_TRIES, REPAIR_WITHIN, VMSS,
+};
 use super::rules::NAME_MAX;
 use headend_datagram::PublicKey;
 
@@ -56,6 +58,11 @@ impl Config {
                 let why =
                     "only sealed carriage knows which packets were lost: say `carriage = \"sealed\"`, or leave it out";
                 return Err(of_peer(("losses".to_owned(), why.to_owned())));
+            }
+            if self.carriage.is_the_kernels() && peer.send.repair.is_some() {
+                let why =
+                    "only sealed carriage has packets to send again: say `carriage = \"sealed\"`, or leave it out";
+                return Err(of_peer(("repair".to_owned(), why.to_owned())));
             }
         }
         self.check_link()
@@ -233,7 +240,22 @@ impl PeerConfig {
                 format!("found {} bytes, expected {} to {}", self.send.vmss, VMSS.start(), VMSS.end()),
             );
         }
-        Ok(())
+        match self.send.repair {
+            Some(rules) if !REPAIR_WITHIN.contains(&rules.within) => wrong(
+                "repair",
+                format!(
+                    "within: found {}, expected {} to {}",
+                    rules.within,
+                    REPAIR_WITHIN.start(),
+                    REPAIR_WITHIN.end()
+                ),
+            ),
+            Some(rules) if !REPAIR_TRIES.contains(&rules.tries) => wrong(
+                "repair",
+                format!("tries: found {}, expected {} to {}", rules.tries, REPAIR_TRIES.start(), REPAIR_TRIES.end()),
+            ),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -3,11 +3,12 @@
 mod headers;
 mod in_band;
 
-use headend_engine::time::Duration;
+use headend_engine::circuit::repair::{Repaired, Waited};
+use headend_engine::time::{Duration, Time};
 use headend_engine::units::{Bytes, Rate};
 
 pub(super) use headers::{HeaderReceiver, HeaderSender};
-pub(super) use in_band::{DatagramReceiver, DatagramSender, Permission};
+pub(super) use in_band::{Copy, DatagramReceiver, DatagramSender, Held, Permission};
 
 use super::wire::Terms;
 
@@ -46,6 +47,8 @@ pub(super) struct Report {
     pub(super) guaranteed_bytes: u64,
     /// True while the guaranteed rate is suspended because the path loses most of what is sent (RFC 8084).
     pub(super) is_suspended: bool,
+    /// What was sent again, in a circuit that repairs.
+    pub(super) repaired: Option<Repaired>,
 }
 
 impl Outgoing {
@@ -86,6 +89,30 @@ impl Incoming {
         match self {
             Incoming::Headers(from) => from.terms,
             Incoming::InBand(from) => from.terms,
+        }
+    }
+
+    /// Gives up what packets have waited for long enough. Returns when that is due next.
+    pub(super) fn give_up(&mut self, now: Time) -> Option<Time> {
+        match self {
+            Incoming::Headers(_) => None,
+            Incoming::InBand(from) => from.order.as_mut()?.poll(now),
+        }
+    }
+
+    /// A user's packet that has waited for earlier ones of its flow, and passes now.
+    pub(super) fn released(&mut self) -> Option<Held> {
+        match self {
+            Incoming::Headers(_) => None,
+            Incoming::InBand(from) => from.order.as_mut()?.released(),
+        }
+    }
+
+    /// What has waited, in a circuit that repairs.
+    pub(super) fn waited(&self) -> Option<Waited> {
+        match self {
+            Incoming::Headers(_) => None,
+            Incoming::InBand(from) => from.order.as_ref().map(|order| order.counters()),
         }
     }
 

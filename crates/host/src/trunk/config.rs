@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use headend_engine::cc::Algorithm;
 use headend_engine::circuit::in_band::Losses;
+use headend_engine::circuit::repair::Rules;
 use headend_engine::circuit::tunnel::Schedule;
 use headend_engine::circuit::turns::Class;
 use headend_engine::tcp::personality::Personality;
@@ -18,6 +19,10 @@ use headend_datagram::{PublicKey, SecretKey};
 pub const PEERS_MAX: usize = 256;
 /// Control TCPs of one circuit at most.
 pub const CONTROLS_MAX: u8 = 64;
+/// The longest that a packet may wait for one that is sent again, and copies of one at most: beyond, users' ends do better themselves.
+pub const REPAIR_WITHIN: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_millis(1_000);
+/// See [`REPAIR_WITHIN`].
+pub const REPAIR_TRIES: std::ops::RangeInclusive<u8> = 1..=8;
 /// Bytes of data for each header: what a wire can be asked for.
 pub const VMSS: std::ops::RangeInclusive<u32> = 512..=60_000;
 
@@ -169,6 +174,8 @@ pub struct Send {
     pub guaranteed: Rate,
     /// The losses of packets that count, in sealed carriage: only there are they known.
     pub losses: Losses,
+    /// The rules by which packets that are lost are sent again, as far as the peer grants it, in sealed carriage.
+    pub repair: Option<Rules>,
 }
 
 /// The most that is granted to the circuit from a peer.
@@ -178,6 +185,8 @@ pub struct Receive {
     pub controls_max: u8,
     /// The highest guaranteed rate.
     pub guaranteed_max: Rate,
+    /// The longest that packets may wait here for earlier ones of their flow that are sent again; none are if it is zero.
+    pub repair_within_max: Duration,
 }
 
 impl Default for Send {
@@ -185,13 +194,13 @@ impl Default for Send {
     /// a larger one makes bursts.
     fn default() -> Send {
         let controller = Personality::linux().controller;
-        Send { controls: 4, vmss: 6_000, controller, guaranteed: Rate::bit(0), losses: Losses::All }
+        Send { controls: 4, vmss: 6_000, controller, guaranteed: Rate::bit(0), losses: Losses::All, repair: None }
     }
 }
 
 impl Default for Receive {
     fn default() -> Receive {
-        Receive { controls_max: CONTROLS_MAX, guaranteed_max: Rate::bit(0) }
+        Receive { controls_max: CONTROLS_MAX, guaranteed_max: Rate::bit(0), repair_within_max: Duration::ZERO }
     }
 }
 

@@ -183,6 +183,8 @@ impl Trunk {
             let (now, clock_ns) = (self.clock.now(), wall_ns());
             self.carrier.follow(&mut self.peers);
             let due = self.peers.iter_mut().fold(None, |due, peer| earlier(due, peer.poll(now, clock_ns, &mut outbox)));
+            (0..self.peers.len()).for_each(|peer| self.pass_released(peer));
+            self.carrier.deliver(&self.buffers);
             let may = self.carrier.release(&mut self.peers, now, &mut outbox)?;
             wake = earlier(due, may);
             self.send(&outbox);
@@ -265,7 +267,18 @@ impl Trunk {
             let Some((peer, arrival)) = self.take(now, datagram, way, outbox) else { continue };
             let (begin, end) = (SEALED_HEADER + arrival.bytes.start, SEALED_HEADER + arrival.bytes.end);
             let place = Place { buffer: number, bytes: at * stride + begin..at * stride + end };
-            self.carrier.arrive(&self.peers[peer], &mut datagram[begin..end], place, arrival.is_open, ecn);
+            let packet = &mut datagram[begin..end];
+            if self.peers[peer].order(now, &arrival, packet, ecn) {
+                self.carrier.arrive(&self.peers[peer], packet, place, arrival.is_open, ecn);
+            }
+            self.pass_released(peer);
+        }
+    }
+
+    /// Passes on packets of the peer at this place that have waited for earlier ones of their flow.
+    fn pass_released(&mut self, peer: usize) {
+        while let Some(held) = self.peers[peer].released() {
+            self.carrier.arrive_late(&self.peers[peer], held);
         }
     }
 

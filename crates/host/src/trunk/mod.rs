@@ -60,7 +60,8 @@ pub use check::Wrong;
 pub use claim::clear;
 pub use classify::Matches;
 pub use config::{
-    CONTROLS_MAX, Carriage, Config, DeviceConfig, EdgeClass, Fallback, PEERS_MAX, PeerConfig, Receive, Send, VMSS,
+    CONTROLS_MAX, Carriage, Config, DeviceConfig, EdgeClass, Fallback, PEERS_MAX, PeerConfig, REPAIR_TRIES,
+    REPAIR_WITHIN, Receive, Send, VMSS,
 };
 pub use daemon::{Handle, Trunk};
 pub use headend_datagram::{Identity, KeyError, PublicKey, SecretKey};

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use headend_datagram::{Asked, COOKIE, Identity, Initiation, Opened, Outbox, PROOF, SecretKey, Way, take_cookie};
+use headend_engine::circuit::repair::Place;
 use headend_engine::circuit::turns::Turns;
 use headend_engine::time::{Duration, Time, earlier};
 use headend_engine::units::Bytes;
@@ -18,7 +19,7 @@ use super::gate::COOKIE_LIFE;
 use super::handshake;
 use super::mtu::Search;
 use super::session::Session;
-use super::wire::{DATA_HEADER, Message, Probed, Terms};
+use super::wire::{DataHeader, Message, PLACE, Probed, Terms};
 use carry::{on_wire, seal};
 
 pub(super) use carry::Hold;
@@ -40,6 +41,8 @@ pub(super) struct Arrival {
     pub(super) bytes: Range<usize>,
     /// True if its checksum is left open.
     pub(super) is_open: bool,
+    /// Its place in its flow, and whether it has a number, if the circuit is one that repairs.
+    pub(super) place: Option<(Place, bool)>,
 }
 
 /// What all peers of a trunk have in common.
@@ -135,6 +138,7 @@ pub(super) struct Counters {
 
 impl Peer {
     pub(super) fn new(config: PeerConfig, identity: Arc<Identity>, number: u8, edge: Turns, habits: Habits) -> Peer {
+        let place = place_len(&config);
         Peer {
             way: config.endpoint.map(|to| Way { to, from: None }),
             inside: None,
@@ -151,7 +155,7 @@ impl Peer {
             asked_in_vain: 0,
             cookie: None,
             is_hastened: false,
-            search: Search::new(habits.mtu),
+            search: Search::new(habits.mtu + place),
             routed_mtu: habits.mtu,
             heard: None,
             was_up: false,
@@ -179,6 +183,9 @@ impl Peer {
         if self.config.networks != before.networks {
             // The routes to new ones let pass what the device does, or what passed to the peer whose they were.
             self.routed_mtu = 0;
+        }
+        if place_len(&self.config) != place_len(&before) {
+            self.search = Search::new(self.habits.mtu + place_len(&self.config));
         }
         let has_moved = self.config.endpoint != before.endpoint && self.config.endpoint.is_some();
         if has_moved {
@@ -278,10 +285,14 @@ impl Peer {
         match Message::read(opened.plain) {
             // An earlier one tells of what was before.
             Some(Message::Alive(circuit)) if opened.is_newest && is_current => self.take_alive(circuit),
-            Some(Message::Data { circuit, number, is_open, packet }) => {
+            Some(Message::Data { circuit, number, is_open, place, packet }) => {
                 let len = packet.len();
+                let begin = DataHeader { circuit, number, is_open, place }.wire_len();
                 let takes = self.take_packet(now, (circuit, number), len as u64, outbox);
-                return takes.then_some(Arrival { bytes: DATA_HEADER..DATA_HEADER + len, is_open });
+                // One of the circuit before has no place among those of this one.
+                let place = place.filter(|_| self.from.as_ref().is_some_and(|from| from.terms().circuit == circuit));
+                let place = place.map(|place| (place, number.is_some()));
+                return takes.then_some(Arrival { bytes: begin..begin + len, is_open, place });
             }
             Some(message) => self.take(now, message, outbox),
             None => self.counters.refused += 1,
@@ -403,7 +414,9 @@ impl Peer {
         let is_possible = VMSS.contains(&offer.vmss) && offer.carriage == carriage;
         let controls = if is_possible { offer.controls.min(most.controls_max) } else { 0 };
         let guaranteed_bps = offer.guaranteed_bps.min(most.guaranteed_max.get());
-        let granted = Terms { carriage, controls, guaranteed_bps, ..offer };
+        let repair_max = u32::try_from(most.repair_within_max.as_nanos() / 1_000).unwrap_or(u32::MAX);
+        let repair_us = if carriage == Carriage::Sealed { offer.repair_us.min(repair_max) } else { 0 };
+        let granted = Terms { carriage, controls, guaranteed_bps, repair_us, ..offer };
         if std::mem::take(&mut self.regrants) && controls == 0 {
             self.from = None;
         }
@@ -425,6 +438,7 @@ impl Peer {
         let terms = Terms {
             controls: answer.controls.min(offer.controls),
             guaranteed_bps: answer.guaranteed_bps.min(offer.guaranteed_bps),
+            repair_us: answer.repair_us.min(offer.repair_us),
             ..*offer
         };
         if terms.controls == 0 || answer.carriage != offer.carriage {
@@ -469,6 +483,7 @@ impl Peer {
             wake = earlier(wake, self.heard.map(|heard| heard + self.habits.dead_after));
             wake = earlier(wake, self.offer(now, outbox));
             wake = earlier(wake, self.acknowledge(now, outbox));
+            wake = earlier(wake, self.from.as_mut().and_then(|from| from.give_up(now)));
             wake = earlier(wake, self.search(now, outbox));
         }
         if self.current.as_ref().is_some_and(|session| session.is_alive(now)) {
@@ -515,6 +530,7 @@ impl Peer {
             To::Offered(offer, at) => (*offer, *at),
             To::Nothing | To::Refused(..) => {
                 let send = &self.config.send;
+                let within = send.repair.map_or(Duration::ZERO, |rules| rules.within);
                 let offer = Terms {
                     // Zero is none.
                     circuit: self.random_number().max(1),
@@ -522,6 +538,7 @@ impl Peer {
                     controls: send.controls,
                     vmss: send.vmss,
                     guaranteed_bps: send.guaranteed.get(),
+                    repair_us: u32::try_from(within.as_nanos() / 1_000).unwrap_or(u32::MAX),
                 };
                 (offer, now)
             }
@@ -550,17 +567,17 @@ impl Peer {
 
     /// The longest packet that passes to the peer, and whether one has passed on this path; none where the kernel forwards them.
     pub(super) fn mtu(&self) -> Option<(u32, bool)> {
-        (self.habits.carriage == Carriage::Sealed).then(|| (self.search.length(), self.search.is_confirmed()))
+        (self.habits.carriage == Carriage::Sealed).then(|| (self.longest(), self.search.is_confirmed()))
     }
 
     /// The longest packet that passes to the peer.
     pub(super) fn longest(&self) -> u32 {
-        self.search.length()
+        self.search.length() - place_len(&self.config)
     }
 
     /// The length that the routes to the peer are to let pass from now on, if it is another than so far.
     pub(super) fn mtu_to_route(&mut self) -> Option<u32> {
-        let length = self.search.length();
+        let length = self.longest();
         (std::mem::replace(&mut self.routed_mtu, length) != length).then_some(length)
     }
 
@@ -585,6 +602,11 @@ impl Peer {
         self.random.fill(&mut bytes).expect("the system has random numbers");
         u32::from_be_bytes(bytes)
     }
+}
+
+/// Bytes of a packet's place, which probes of the path's MTU are longer by where packets may have one.
+fn place_len(config: &PeerConfig) -> u32 {
+    config.send.repair.map_or(0, |_| PLACE as u32)
 }
 
 #[cfg(test)]

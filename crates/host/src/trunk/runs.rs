@@ -85,9 +85,10 @@ impl Runs {
     }
 
     /// Shows what is to be written for each packet or joined packets, in order, and forgets them.
-    pub(super) fn write(&mut self, buffers: &[Vec<u8>], mut write: impl FnMut(&[IoSlice<'_>])) {
+    /// `buffer` gives the buffer of a number.
+    pub(super) fn write<'a>(&mut self, buffer: impl Fn(usize) -> &'a Vec<u8>, mut write: impl FnMut(&[IoSlice<'_>])) {
         for run in &mut self.runs[..self.used] {
-            let bytes = |place: &Place| &buffers[place.buffer][place.bytes.clone()];
+            let bytes = |place: &Place| &buffer(place.buffer)[place.bytes.clone()];
             let mut header = [0; OFFLOAD_HEADER];
             match run.layout.filter(|_| run.pieces.len() > 1) {
                 Some(layout) => {

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 
 use super::bundle::Bundle;
 use super::carrier::Ending;
+use super::circuit::Held;
 use super::classify::{self, Numbers};
 use super::config::{Config, Fallback};
 use super::mss;
@@ -17,7 +18,7 @@ use super::peer::{Hold, Peer};
 use super::routes::Routes;
 use super::runs::{Place, Runs};
 use super::store::{self, CE, Store};
-use super::wire::{DATA_HEADER, SEALED_HEADER, TAG};
+use super::wire::{DATA_HEADER, PLACE, SEALED_HEADER, TAG};
 use crate::device::Device;
 use crate::error::{During, Error};
 use crate::netlink::Netlink;
@@ -32,6 +33,9 @@ const SEGMENTS_MAX: u32 = 65_535;
 const QUEUE_BUNDLES: u32 = 1_000;
 /// Packets that are read from the device before others have their turn.
 const READS_A_LOOK: usize = 64;
+
+/// The number of the first buffer of a packet that has waited; those of a look have lower ones.
+const WAITED_FROM: usize = 1 << 16;
 
 /// A packet as the device gives it: its header, and the bytes.
 type Given = ([u8; OFFLOAD_HEADER], Vec<u8>);
@@ -57,6 +61,8 @@ pub(super) struct Sealed {
     netlink: Netlink,
     store: Store,
     runs: Runs,
+    /// Packets that have waited for earlier ones of their flow, until they are written.
+    waited: Vec<Vec<u8>>,
     pub(super) strays: Strays,
     /// True if users' TCPs are made to cut their data to what passes.
     clamps_mss: bool,
@@ -70,7 +76,9 @@ pub(super) fn overhead(is_ipv4: bool) -> u32 {
 
 /// The longest packet of users, as far as no path turns out to be narrower.
 pub(super) fn mtu(config: &Config) -> u32 {
-    config.device.mtu.unwrap_or(ETHERNET - overhead(config.listen.is_ipv4()))
+    let repairs = config.peers.iter().any(|peer| peer.send.repair.is_some());
+    let place = if repairs { PLACE as u32 } else { 0 };
+    config.device.mtu.unwrap_or(ETHERNET - overhead(config.listen.is_ipv4()) - place)
 }
 
 /// The routes of a trunk with sealed carriage.
@@ -106,6 +114,7 @@ impl Sealed {
             netlink,
             store: Store::default(),
             runs,
+            waited: Vec::new(),
             strays: Strays::default(),
             clamps_mss: config.device.clamps_mss,
         })
@@ -220,14 +229,27 @@ impl Sealed {
         }
     }
 
+    /// Takes a packet of a peer that has waited for earlier ones of its flow.
+    pub(super) fn arrive_late(&mut self, peer: &Peer, held: Held) {
+        let Held { mut bytes, is_open, ecn } = held;
+        let place = Place { buffer: WAITED_FROM + self.waited.len(), bytes: 0..bytes.len() };
+        self.arrive(peer, &mut bytes, place, is_open, ecn);
+        self.waited.push(bytes);
+    }
+
     /// Gives the device what came, in the buffers where it is.
     pub(super) fn deliver(&mut self, buffers: &[Vec<u8>]) {
-        let (tun, strays) = (&self.tun, &mut self.strays);
+        let (tun, strays, waited) = (&self.tun, &mut self.strays, &mut self.waited);
         if !self.runs.is_empty() {
-            self.runs.write(buffers, |slices| {
+            let of_number = |number: usize| match number.checked_sub(WAITED_FROM) {
+                Some(number) => &waited[number],
+                None => &buffers[number],
+            };
+            self.runs.write(of_number, |slices| {
                 strays.unwritten += u64::from(rustix::io::writev(tun, slices).is_err());
             });
         }
+        waited.clear();
     }
 
     /// Reads a packet, if there is one: the device's header and the bytes.

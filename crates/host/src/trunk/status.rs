@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use headend_engine::circuit::repair::{Repaired, Waited};
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::{Bytes, Rate};
 
@@ -65,6 +66,8 @@ pub struct PeerStatus {
     pub to: Option<CircuitStatus>,
     /// Control TCPs of the circuit from it, its guaranteed rate as granted, and headers, or users' packets, that came.
     pub from: Option<(u8, Rate, u64)>,
+    /// The longest that packets from it wait for earlier ones of their flow, and counts of them, if what is lost is sent again.
+    pub waited: Option<(Duration, Waited)>,
     /// The classes in which users' packets wait.
     pub classes: Vec<ClassStatus>,
 }
@@ -104,6 +107,10 @@ pub struct CircuitStatus {
     pub guaranteed_bytes: u64,
     /// True while the guaranteed rate is suspended because the path loses most of what is sent.
     pub is_suspended: bool,
+    /// True if this site's file wants what is lost to be sent again.
+    pub asks_repair: bool,
+    /// The time within which that is done, and what was sent, if the peer grants it.
+    pub repaired: Option<(Duration, Repaired)>,
 }
 
 /// The status of a class of users' packets.
@@ -116,6 +123,11 @@ pub struct ClassStatus {
 }
 
 impl CircuitStatus {
+    /// True if copies of lost packets cannot leave in time: it takes a round trip to hear of a loss.
+    pub fn repairs_too_late(&self) -> bool {
+        self.repaired.zip(self.srtt).is_some_and(|((within, _), srtt)| srtt >= within)
+    }
+
     /// True if packets wait in the network for long, and it is this circuit's controller that lets them.
     pub fn fills_a_deep_queue(&self) -> bool {
         fills_queues(&self.controller) && self.queueing.is_some_and(|queueing| queueing > DEEP)
@@ -133,6 +145,7 @@ impl PeerStatus {
         let (state, to) = match &peer.to {
             To::Circuit(to) => {
                 let (terms, report) = (to.terms(), to.report());
+                let within = Duration::from_micros(u64::from(terms.repair_us));
                 let circuit = CircuitStatus {
                     carriage: terms.carriage,
                     controller: report.controller,
@@ -150,6 +163,8 @@ impl PeerStatus {
                     controlled_bytes: report.controlled_bytes,
                     guaranteed_bytes: report.guaranteed_bytes,
                     is_suspended: report.is_suspended,
+                    asks_repair: peer.config.send.repair.is_some(),
+                    repaired: report.repaired.map(|repaired| (within, repaired)),
                 };
                 ("carrying", Some(circuit))
             }
@@ -180,6 +195,10 @@ impl PeerStatus {
                 .from
                 .as_ref()
                 .map(|from| (from.terms().controls, Rate::bit(from.terms().guaranteed_bps), from.received())),
+            waited: peer.from.as_ref().and_then(|from| {
+                let within = Duration::from_micros(u64::from(from.terms().repair_us));
+                from.waited().map(|waited| (within, waited))
+            }),
             classes: classes.iter().zip(peer.edge.counters()).map(class).collect(),
         }
     }

@@ -10,21 +10,22 @@
 //! A probe of the path is as long as the user's packet whose way it tries, and zeros.
 //!
 //! A user's packet is a message as well: 14 bytes before it say its circuit, its number in the circuit, and whether its checksum
-//! is left open.
+//! is left open. In a circuit that repairs they are 18: the last four are the packet's place in its flow.
 //!
 //! The proof tells that the sender knows the receiver's public key: others are not answered, and cost no more than a hash.
 //! The first sixteen bytes of a sealed datagram are authenticated with it.
 
 pub use headend_datagram::{COOKIE, NOISE_2, PROOF, TAG};
 use headend_engine::circuit::in_band::Acknowledgement;
+use headend_engine::circuit::repair::{FLOWS, Place};
 use headend_engine::tcp::segment::{Flags, Options, SackBlocks, Segment};
 
 use super::config::Carriage;
 
 /// The version of all this.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 /// What both ends of a hand-shake must mean (Noise's prologue).
-pub(super) const PROTOCOL: &[u8] = b"headend trunk 3";
+pub(super) const PROTOCOL: &[u8] = b"headend trunk 4";
 /// Bytes before what is sealed.
 pub const SEALED_HEADER: usize = 16;
 /// Bytes of Noise's first message with the payload that it has here: the time on the sender's wall clock, in nanoseconds
@@ -40,6 +41,8 @@ pub const COOKIE_REPLY: usize = 8 + COOKIE;
 pub const MESSAGE_MAX: usize = 65_507 - SEALED_HEADER - TAG;
 /// Bytes of a message before the user's packet in it.
 pub const DATA_HEADER: usize = 1 + 1 + 4 + 8;
+/// Bytes more before a packet that has a place in its flow.
+pub const PLACE: usize = 2 + 2;
 /// Flags of a user's packet: its checksum is left open; it left without control and has no number.
 const OPEN: u8 = 1;
 const FREE: u8 = 2;
@@ -195,6 +198,8 @@ pub enum Message<'a> {
         number: Option<u64>,
         /// True if its checksum is left open: whoever passes it on completes it.
         is_open: bool,
+        /// Its place in its flow, in a circuit that repairs.
+        place: Option<Place>,
         /// The packet.
         packet: &'a [u8],
     },
@@ -237,16 +242,43 @@ pub struct Terms {
     pub vmss: u32,
     /// Rate at which users' packets may leave without control, in bit/s.
     pub guaranteed_bps: u64,
+    /// The longest that a packet waits at the receiving end for an earlier one of its flow that is sent again, in microseconds; 0 if
+    /// nothing is repaired.
+    pub repair_us: u32,
 }
 
-/// The first bytes of a message with a user's packet.
-pub fn data_header(circuit: u32, number: Option<u64>, is_open: bool) -> [u8; DATA_HEADER] {
-    let mut bytes = [0; DATA_HEADER];
-    bytes[0] = 7;
-    bytes[1] = if is_open { OPEN } else { 0 } | if number.is_none() { FREE } else { 0 };
-    bytes[2..6].copy_from_slice(&circuit.to_be_bytes());
-    bytes[6..].copy_from_slice(&number.unwrap_or(0).to_be_bytes());
-    bytes
+/// What stands before a user's packet in its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataHeader {
+    /// The circuit.
+    pub circuit: u32,
+    /// The packet's number in the circuit; none if it left at the guaranteed rate.
+    pub number: Option<u64>,
+    /// True if its checksum is left open.
+    pub is_open: bool,
+    /// Its place in its flow, in a circuit that repairs.
+    pub place: Option<Place>,
+}
+
+impl DataHeader {
+    /// Bytes that it takes.
+    pub fn wire_len(&self) -> usize {
+        DATA_HEADER + self.place.map_or(0, |_| PLACE)
+    }
+
+    /// Writes it behind what is in `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let mut bytes = [0; DATA_HEADER];
+        bytes[0] = if self.place.is_some() { 11 } else { 7 };
+        bytes[1] = if self.is_open { OPEN } else { 0 } | if self.number.is_none() { FREE } else { 0 };
+        bytes[2..6].copy_from_slice(&self.circuit.to_be_bytes());
+        bytes[6..].copy_from_slice(&self.number.unwrap_or(0).to_be_bytes());
+        out.extend_from_slice(&bytes);
+        if let Some(Place { flow, turn }) = self.place {
+            out.extend_from_slice(&flow.to_be_bytes());
+            out.extend_from_slice(&turn.to_be_bytes());
+        }
+    }
 }
 
 impl<'a> Message<'a> {
@@ -288,8 +320,9 @@ impl<'a> Message<'a> {
                 out.extend_from_slice(&circuit.to_be_bytes());
             }
             Message::Goodbye => out.push(6),
-            Message::Data { circuit, number, is_open, packet } => {
-                out.extend_from_slice(&data_header(*circuit, *number, *is_open));
+            Message::Data { circuit, number, is_open, place, packet } => {
+                let (circuit, number, is_open, place) = (*circuit, *number, *is_open, *place);
+                DataHeader { circuit, number, is_open, place }.write(out);
                 out.extend_from_slice(packet);
             }
             Message::Told { circuit, told } => {
@@ -303,15 +336,19 @@ impl<'a> Message<'a> {
     /// Reads a message; `None` if it is not exactly one.
     pub fn read(bytes: &'a [u8]) -> Option<Message<'a>> {
         match *bytes {
-            [7, flags @ 0..=3, ..] if bytes.len() >= DATA_HEADER + PACKET_MIN => {
+            [kind @ (7 | 11), flags @ 0..=3, ..] => {
                 let (circuit, number) = (u32_at(bytes, 2)?, u64_at(bytes, 6)?);
                 let is_free = flags & FREE != 0;
-                let packet = &bytes[DATA_HEADER..];
+                let (place, packet) = match kind {
+                    7 => (None, bytes.get(DATA_HEADER..)?),
+                    _ => (Some(place_at(bytes, DATA_HEADER)?), bytes.get(DATA_HEADER + PLACE..)?),
+                };
                 let is_possible = if is_free { number == 0 } else { number <= NUMBER_MAX };
-                is_possible.then_some(Message::Data {
+                (is_possible && packet.len() >= PACKET_MIN).then_some(Message::Data {
                     circuit,
                     number: (!is_free).then_some(number),
                     is_open: flags & OPEN != 0,
+                    place,
                     packet,
                 })
             }
@@ -361,18 +398,26 @@ impl Terms {
         out.extend_from_slice(&self.circuit.to_be_bytes());
         out.extend_from_slice(&self.vmss.to_be_bytes());
         out.extend_from_slice(&self.guaranteed_bps.to_be_bytes());
+        out.extend_from_slice(&self.repair_us.to_be_bytes());
     }
 
     fn read(bytes: &[u8]) -> Option<Terms> {
-        (bytes.len() == 19).then_some(())?;
+        (bytes.len() == 23).then_some(())?;
         Some(Terms {
             carriage: Carriage::of_number(bytes[1])?,
             controls: bytes[2],
             circuit: u32_at(bytes, 3)?,
             vmss: u32_at(bytes, 7)?,
             guaranteed_bps: u64_at(bytes, 11)?,
+            repair_us: u32_at(bytes, 19)?,
         })
     }
+}
+
+fn place_at(bytes: &[u8], at: usize) -> Option<Place> {
+    let number = u32_at(bytes, at)?;
+    let (flow, turn) = ((number >> 16) as u16, number as u16);
+    (u64::from(flow) < FLOWS).then_some(Place { flow, turn })
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
@@ -392,10 +437,10 @@ mod tests {
     use super::*;
 
     fn terms() -> impl Strategy<Value = Terms> {
-        (any::<bool>(), any::<u32>(), any::<u8>(), any::<u32>(), any::<u64>()).prop_map(
-            |(is_sealed, circuit, controls, vmss, guaranteed_bps)| {
+        (any::<bool>(), any::<u32>(), any::<u8>(), any::<u32>(), any::<u64>(), any::<u32>()).prop_map(
+            |(is_sealed, circuit, controls, vmss, guaranteed_bps, repair_us)| {
                 let carriage = if is_sealed { Carriage::Sealed } else { Carriage::Native };
-                Terms { circuit, carriage, controls, vmss, guaranteed_bps }
+                Terms { circuit, carriage, controls, vmss, guaranteed_bps, repair_us }
             },
         )
     }
@@ -415,10 +460,14 @@ mod tests {
 
     fn data() -> impl Strategy<Value = Message<'static>> {
         let number = prop::option::of(0..=NUMBER_MAX);
-        (any::<u32>(), number, any::<bool>(), PACKET_MIN..100).prop_map(|(circuit, number, is_open, len)| {
-            const PACKET: [u8; 100] = [0x45; 100];
-            Message::Data { circuit, number, is_open, packet: &PACKET[..len] }
-        })
+        let place = (0..FLOWS as u16, any::<u16>()).prop_map(|(flow, turn)| Place { flow, turn });
+        let place = prop::option::of(place);
+        (any::<u32>(), number, any::<bool>(), place, PACKET_MIN..100).prop_map(
+            |(circuit, number, is_open, place, len)| {
+                const PACKET: [u8; 100] = [0x45; 100];
+                Message::Data { circuit, number, is_open, place, packet: &PACKET[..len] }
+            },
+        )
     }
 
     fn told() -> impl Strategy<Value = Message<'static>> {
@@ -449,6 +498,26 @@ mod tests {
             (any::<u32>(), PACKET_MIN as u32..100).prop_map(|(id, len)| Message::Probe(Probed { id, len })),
             any::<[u32; 2]>().prop_map(|[id, len]| Message::Probed(Probed { id, len })),
         ]
+    }
+
+    /// What fuzzing begins with: each kind of message and datagram, and every beginning of them.
+    #[test]
+    fn what_fuzzing_begins_with_is_read_as_it_was_written() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/trunk_wire");
+        let (mut messages, mut datagrams) = (0, 0);
+        for entry in std::fs::read_dir(folder).expect("the seeds are in the tree") {
+            let bytes = std::fs::read(entry.expect("they can be listed").path()).expect("they can be read");
+            datagrams += usize::from(Datagram::read(&bytes).is_some());
+            messages += usize::from(Message::read(&bytes).is_some());
+            for len in 0..=bytes.len() {
+                if let Some(message) = Message::read(&bytes[..len]) {
+                    let mut again = Vec::new();
+                    message.write(&mut again);
+                    assert_eq!(again, &bytes[..len]);
+                }
+            }
+        }
+        assert_eq!((messages, datagrams), (17, 4));
     }
 
     proptest! {

@@ -28,9 +28,13 @@ fn what_is_not_said_is_as_documented() {
         controller: Personality::linux().controller,
         guaranteed: Rate::bit(0),
         losses: Losses::All,
+        repair: None,
     };
     assert_eq!(peer.send, expected);
-    assert_eq!(peer.receive, Receive { controls_max: 64, guaranteed_max: Rate::bit(0) });
+    assert_eq!(
+        peer.receive,
+        Receive { controls_max: 64, guaranteed_max: Rate::bit(0), repair_within_max: Duration::ZERO }
+    );
     assert_eq!((peer.endpoint, &peer.shared), (None, &SecretKey::NONE));
 }
 
@@ -46,6 +50,21 @@ fn classes_are_read_with_code_points_by_name_and_the_last_takes_the_rest() {
 }
 
 #[test]
+fn repair_is_for_both_directions_and_has_losses_judged_by_delay() {
+    let (folder, text) = smallest();
+    let text = text.replace("native", "sealed");
+    let read = |more: &str| {
+        let config = parse(&folder.path().join("west.toml"), &format!("{text}{more}\n")).unwrap().config;
+        config.peers[0].clone()
+    };
+    let peer = read("repair = { within = \"40ms\" }");
+    let within = Duration::from_millis(40);
+    assert_eq!(peer.send.repair, Some(Rules { within, tries: 2 }));
+    assert_eq!((peer.receive.repair_within_max, peer.send.losses), (within, Losses::Delayed));
+    assert_eq!(read("repair = { within = \"40ms\", tries = 1 }\nlosses = \"all\"").send.losses, Losses::All);
+}
+
+#[test]
 fn a_mistake_is_told_with_where_it_is_and_what_would_be_right() {
     let (folder, text) = smallest();
     for (text, expected) in [
@@ -53,6 +72,19 @@ fn a_mistake_is_told_with_where_it_is_and_what_would_be_right() {
         (format!("{text}vmss = \"100B\"\n"), ":8: peer east: vmss: found 100 bytes, expected 512 to 60000"),
         (format!("{text}controller = \"cubic2\"\n"), "expected one of reno, cubic, fast"),
         (format!("{text}fast_alpha = 3\n"), "peer east: fast_alpha: only controller = \"fast\""),
+        (
+            format!("{text}repair = {{ within = \"40ms\" }}\n").replace("sealed", "native"),
+            ":8: peer east: repair: only sealed carriage has packets to send again",
+        ),
+        (
+            format!("{text}repair = {{ within = \"2s\" }}\n").replace("native", "sealed"),
+            "peer east: repair: within: found 2s, expected 1ms to 1s",
+        ),
+        (
+            format!("{text}repair = {{ within = \"40ms\", tries = 0 }}\n").replace("native", "sealed"),
+            "peer east: repair: tries: found 0, expected 1 to 8",
+        ),
+        (format!("{text}repair = {{ tries = 1 }}\n"), "missing field `within`"),
         (format!("{text}controls = 65\n"), "peer east: controls: found 65, expected 1 to 64"),
         (format!("{text}gmb_max = \"1Mbit/s\"\n"), "link: missing: the rate of this site's link"),
         (

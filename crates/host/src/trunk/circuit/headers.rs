@@ -165,6 +165,7 @@ impl HeaderSender {
             controlled_bytes: sent.controlled_bytes,
             guaranteed_bytes: sent.guaranteed_bytes,
             is_suspended: false,
+            repaired: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use headend_engine::circuit::gmb::Bucket;
 use headend_engine::circuit::in_band::{Acknowledgement, Receiver, Sender};
+use headend_engine::circuit::repair::{self, ACKNOWLEDGEMENT_HELD_MAX, Place};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::{Duration, Time, earlier};
 use headend_engine::units::{Bytes, Rate};
@@ -29,6 +30,7 @@ const SUSPENSION: Duration = Duration::from_secs(30);
 pub(in super::super) struct DatagramSender {
     pub(in super::super) terms: Terms,
     sender: Sender,
+    repair: Option<Box<repair::Sender<Copy>>>,
     controller: String,
     guarantee: Option<Bucket>,
     breaker: Breaker,
@@ -39,6 +41,24 @@ pub(in super::super) struct DatagramSender {
     guaranteed_bytes: u64,
 }
 
+/// A user's packet that has left and may have to leave again.
+#[derive(Debug)]
+pub(in super::super) struct Copy {
+    pub(in super::super) bytes: Vec<u8>,
+    /// True if its checksum is left open.
+    pub(in super::super) is_open: bool,
+}
+
+/// A user's packet that waits for earlier ones of its flow.
+#[derive(Debug, PartialEq, Eq)]
+pub(in super::super) struct Held {
+    pub(in super::super) bytes: Vec<u8>,
+    /// True if its checksum is left open.
+    pub(in super::super) is_open: bool,
+    /// The congestion field of the datagram in which it came.
+    pub(in super::super) ecn: u8,
+}
+
 /// Whether a packet may leave, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Permission {
@@ -46,6 +66,8 @@ pub(in super::super) enum Permission {
     Numbered,
     /// At the guaranteed rate, without a number.
     Free,
+    /// One that was lost may leave again, under control.
+    Again,
     /// Not before that time, or before something comes.
     Wait(Option<Time>),
 }
@@ -67,9 +89,17 @@ impl DatagramSender {
     pub(in super::super) fn new(terms: Terms, send: &Send, unit: Bytes) -> DatagramSender {
         let mss = unit.saturating_sub(Bytes::new(HEADERS));
         let personality = Personality { controller: send.controller.clone(), mss, ..Personality::linux() };
+        let sender = Sender::new(&personality, u32::from(terms.controls), send.losses);
+        let rules = send.repair.filter(|_| terms.repair_us > 0);
+        let within = Duration::from_micros(u64::from(terms.repair_us));
+        let rules = rules.map(|rules| repair::Rules { within, ..rules });
         DatagramSender {
             terms,
-            sender: Sender::new(&personality, u32::from(terms.controls), send.losses),
+            sender: match rules {
+                Some(_) => sender.with_fates().with_held_max(ACKNOWLEDGEMENT_HELD_MAX),
+                None => sender,
+            },
+            repair: rules.map(|rules| Box::new(repair::Sender::new(rules))),
             controller: send.controller.name().to_owned(),
             guarantee: (terms.guaranteed_bps > 0).then(|| Bucket::new(Rate::bit(terms.guaranteed_bps))),
             breaker: Breaker::default(),
@@ -90,12 +120,19 @@ impl DatagramSender {
         while self.sender.deadline().is_some_and(|due| due <= now) {
             self.sender.on_deadline(now);
         }
+        let is_again = self.repairs(now, has_backlog);
+        if is_again && self.sender.permits(now, self.unit) {
+            return Permission::Again;
+        }
         if !has_backlog {
-            self.sender.on_nothing_to_send();
             self.had_backlog = false;
             if let Some(bucket) = &mut self.guarantee {
                 bucket.drain();
             }
+            if is_again {
+                return Permission::Wait(earlier(self.sender.release(now), self.sender.deadline()));
+            }
+            self.sender.on_nothing_to_send();
             return Permission::Wait(self.sender.deadline());
         }
         if let Some(bucket) = self.guarantee.as_mut().filter(|_| !self.had_backlog) {
@@ -114,6 +151,40 @@ impl DatagramSender {
             return Permission::Numbered;
         }
         Permission::Wait(earlier(tick, earlier(self.sender.release(now), self.sender.deadline())))
+    }
+
+    /// True if a packet is to leave again.
+    fn repairs(&mut self, now: Time, has_backlog: bool) -> bool {
+        let Some(repair) = &mut self.repair else { return false };
+        while let Some(fate) = self.sender.fate() {
+            repair.on_fate(now, fate);
+        }
+        if repair.due(now).is_none() && !has_backlog && self.sender.owes_probe() {
+            repair.on_probe(now);
+        }
+        repair.due(now).is_some()
+    }
+
+    /// The place of the packet of this flow that leaves now, in a circuit that repairs.
+    pub(in super::super) fn place(&mut self, flow: u64, permission: Permission) -> Option<Place> {
+        Some(self.repair.as_mut()?.place(flow, permission == Permission::Numbered))
+    }
+
+    /// Keeps a copy of a packet that left under this number.
+    pub(in super::super) fn keep(&mut self, now: Time, number: u64, place: Place, copy: Copy) {
+        if let Some(repair) = &mut self.repair {
+            repair.keep(now, number, place, copy.bytes.len() as u32, copy);
+        }
+    }
+
+    /// Notes that the packet which is to leave [again](Permission::Again) does, in a datagram with so many bytes around it. Returns
+    /// its number, and its place and copy.
+    pub(in super::super) fn left_again(&mut self, now: Time, around: u64) -> Option<(u64, Place, &Copy)> {
+        let repair = self.repair.as_mut()?;
+        let len = repair.due(now)?;
+        let number = self.sender.on_sent(now, Bytes::new(around + u64::from(len)));
+        let (place, copy) = repair.again(number);
+        Some((number, place, copy))
     }
 
     /// Notes that a packet of `len` bytes leaves in a datagram of `on_wire` bytes. Returns its number, if it is to have one.
@@ -144,6 +215,7 @@ impl DatagramSender {
             controlled_bytes: self.controlled_bytes,
             guaranteed_bytes: self.guaranteed_bytes,
             is_suspended: self.breaker.suspended_until.is_some(),
+            repaired: self.repair.as_ref().map(|repair| repair.counters()),
         }
     }
 }
@@ -194,6 +266,8 @@ impl Breaker {
 pub(in super::super) struct DatagramReceiver {
     pub(in super::super) terms: Terms,
     receiver: Receiver,
+    /// Packets that wait for earlier ones of their flow, in a circuit that repairs.
+    pub(in super::super) order: Option<repair::Receiver<Held>>,
     pub(in super::super) datagrams: u64,
     /// Bytes that may still come without control.
     free: u64,
@@ -203,7 +277,12 @@ pub(in super::super) struct DatagramReceiver {
 impl DatagramReceiver {
     pub(in super::super) fn new(terms: Terms, now: Time) -> DatagramReceiver {
         let receiver = Receiver::new(ACKNOWLEDGE_EVERY);
-        DatagramReceiver { terms, receiver, datagrams: 0, free: 0, filled: now }
+        let within = Duration::from_micros(u64::from(terms.repair_us));
+        let (receiver, order) = match terms.repair_us {
+            0 => (receiver, None),
+            _ => (receiver.with_held_max(ACKNOWLEDGEMENT_HELD_MAX), Some(repair::Receiver::new(within))),
+        };
+        DatagramReceiver { terms, receiver, order, datagrams: 0, free: 0, filled: now }
     }
 
     /// Notes that a user's packet came. Returns false if it came without control and beyond the guaranteed rate.
@@ -246,7 +325,7 @@ mod tests {
     use super::*;
 
     fn terms(guaranteed_bps: u64) -> Terms {
-        Terms { circuit: 7, carriage: Carriage::Sealed, controls: 2, vmss: 6_000, guaranteed_bps }
+        Terms { circuit: 7, carriage: Carriage::Sealed, controls: 2, vmss: 6_000, guaranteed_bps, repair_us: 0 }
     }
 
     fn at(ms: u64) -> Time {
@@ -282,6 +361,38 @@ mod tests {
         let lie = Acknowledgement { received: at(10), held: Duration::ZERO, ranges: vec![(0, 1_000)] };
         assert!(!sender.told(at(21), &lie), "what was never sent");
         assert_eq!(send_all(&mut sender, at(21)).0.len(), 0, "and earns nothing");
+    }
+
+    /// A peer that says of all but the newest that it has not come, again and again.
+    #[test]
+    fn a_peer_that_denies_everything_gets_no_more_copies_than_tries() {
+        let rules = repair::Rules { within: Duration::from_millis(1_000), tries: 2 };
+        let send = Send { repair: Some(rules), ..Send::default() };
+        let terms = Terms { repair_us: 1_000_000, ..terms(0) };
+        let mut sender = DatagramSender::new(terms, &send, Bytes::new(1_500));
+        let (mut left, mut copies, mut newest) = (0, 0, 0);
+        for ms in 0..5_000 {
+            let now = at(ms);
+            loop {
+                match sender.ask(now, left < 300) {
+                    Permission::Wait(_) => break,
+                    Permission::Again => {
+                        copies += 1;
+                        newest = sender.left_again(now, 78).expect("one is due").0;
+                    }
+                    permission => {
+                        let place = sender.place(left, permission).expect("it repairs");
+                        let number = sender.left(now, permission, 1_400, 1_500).expect("nothing is guaranteed");
+                        sender.keep(now, number, place, Copy { bytes: vec![0; 1_400], is_open: false });
+                        (left, newest) = (left + 1, number);
+                    }
+                }
+            }
+            let told = Acknowledgement { received: now, held: Duration::ZERO, ranges: vec![(newest, newest)] };
+            assert!(sender.told(now, &told));
+        }
+        assert_eq!(left, 300, "and does not hold up the rest");
+        assert!(copies <= 2 * left, "{copies} copies of {left} packets");
     }
 
     #[test]

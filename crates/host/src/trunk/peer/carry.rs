@@ -7,12 +7,12 @@ use headend_engine::packet::Class;
 use headend_engine::tcp::segment::Segment;
 use headend_engine::time::Time;
 
-use super::super::circuit::{Incoming, Outgoing, Permission};
+use super::super::circuit::{Copy, DatagramSender, Held, Incoming, Outgoing, Permission};
 use super::super::config::{Carriage, Fallback};
 use super::super::session::Session;
 use super::super::store::{self, Store};
-use super::super::wire::{self, DATA_HEADER, Message};
-use super::{Peer, To};
+use super::super::wire::{self, DATA_HEADER, DataHeader, Message, PLACE};
+use super::{Arrival, Peer, To};
 use headend_datagram::{Outbox, Way};
 
 /// Datagrams of users' packets that leave in one round at most, before others have their turn.
@@ -85,12 +85,25 @@ impl Peer {
                     if let Permission::Wait(wake) = permission {
                         return wake;
                     }
-                    let (_, packet) = edge.pop().expect("the queue is not empty");
-                    let on_wire = on_wire(&way, packet.len);
-                    let number = to.left(now, permission, u64::from(packet.len), on_wire);
-                    seal_packet(session, way, (to.terms.circuit, number), packet, store, outbox);
                     *sent = now;
                     search.note_used();
+                    if permission == Permission::Again {
+                        seal_again(session, way, now, to, outbox);
+                        continue;
+                    }
+                    let (_, packet) = edge.pop().expect("the queue is not empty");
+                    let place = to.place(packet.flow, permission);
+                    let on_wire = on_wire(&way, packet.len) + place.map_or(0, |_| PLACE as u64);
+                    let number = to.left(now, permission, u64::from(packet.len), on_wire);
+                    let (bundle, at) = store.find(packet.id);
+                    let is_open = bundle.is_open();
+                    if let (Some(number), Some(place)) = (number, place) {
+                        let mut bytes = Vec::with_capacity(packet.len as usize);
+                        bundle.write(at, &mut bytes);
+                        to.keep(now, number, place, Copy { bytes, is_open });
+                    }
+                    let header = DataHeader { circuit: to.terms.circuit, number, is_open, place };
+                    seal_packet(session, way, header, packet, store, outbox);
                 }
                 Some(now)
             }
@@ -108,6 +121,22 @@ impl Peer {
             (_, Fallback::Direct) => true,
             (_, Fallback::Block) => false,
         }
+    }
+
+    /// Puts a user's packet that came in its place among those of its flow. Returns true if it passes now, before what is
+    /// [released](Peer::released); otherwise it waits, or came too late.
+    pub(in super::super) fn order(&mut self, now: Time, arrival: &Arrival, packet: &[u8], ecn: u8) -> bool {
+        let (Some((place, is_numbered)), Some(Incoming::InBand(from))) = (arrival.place, &mut self.from) else {
+            return true;
+        };
+        let Some(order) = &mut from.order else { return true };
+        let is_open = arrival.is_open;
+        order.arrive(now, place, is_numbered, packet.len() as u32, || Held { bytes: packet.to_vec(), is_open, ecn })
+    }
+
+    /// A user's packet that has waited for earlier ones of its flow, and passes now.
+    pub(in super::super) fn released(&mut self) -> Option<Held> {
+        self.from.as_mut()?.released()
     }
 
     /// Notes a user's packet that came. Returns false if it is not to be passed on.
@@ -176,19 +205,32 @@ fn mark(message: &Message<'_>) -> u8 {
 fn seal_packet(
     session: &mut Session,
     way: Way,
-    (circuit, number): (u32, Option<u64>),
+    header: DataHeader,
     packet: Waiting,
     store: &mut Store,
     outbox: &mut Outbox,
 ) {
     let (bundle, at) = store.find(packet.id);
-    let len = wire::SEALED_HEADER + DATA_HEADER + packet.len as usize + wire::TAG;
-    let header = wire::data_header(circuit, number, bundle.is_open());
+    let len = wire::SEALED_HEADER + header.wire_len() + packet.len as usize + wire::TAG;
     outbox.push(way, store::ecn_of(bundle.bytes()), len, |out| {
         session.seal(out, |out| {
-            out.extend_from_slice(&header);
+            header.write(out);
             bundle.write(at, out);
         });
     });
     store.remove(packet.id);
+}
+
+/// Puts a user's packet that was lost into the outbox once more.
+fn seal_again(session: &mut Session, way: Way, now: Time, to: &mut DatagramSender, outbox: &mut Outbox) {
+    let (circuit, around) = (to.terms.circuit, on_wire(&way, 0) + PLACE as u64);
+    let Some((number, place, copy)) = to.left_again(now, around) else { return };
+    let header = DataHeader { circuit, number: Some(number), is_open: copy.is_open, place: Some(place) };
+    let len = wire::SEALED_HEADER + header.wire_len() + copy.bytes.len() + wire::TAG;
+    outbox.push(way, store::ecn_of(&copy.bytes), len, |out| {
+        session.seal(out, |out| {
+            header.write(out);
+            out.extend_from_slice(&copy.bytes);
+        });
+    });
 }

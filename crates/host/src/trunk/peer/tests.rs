@@ -1,5 +1,7 @@
 //! Two ends, and a network between them that a test cuts, delays and repeats, in time that a test makes.
 
+mod repair;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -10,6 +12,7 @@ use headend_engine::units::{Bytes, Rate};
 use proptest::prelude::*;
 
 use super::super::bundle::Bundle;
+use super::super::circuit::Held;
 use super::super::config::{Receive, Send};
 use super::super::gate::{Gate, Verdict};
 use super::super::store::Store;
@@ -56,7 +59,7 @@ fn config(name: &str, key: PublicKey, endpoint: Option<SocketAddr>) -> PeerConfi
         endpoint,
         networks: vec!["10.2.0.0/16".parse().unwrap()],
         send: Send { guaranteed: Rate::mbit(3), ..Send::default() },
-        receive: Receive { controls_max: 2, guaranteed_max: Rate::mbit(1) },
+        receive: Receive { controls_max: 2, guaranteed_max: Rate::mbit(1), repair_within_max: Duration::ZERO },
     }
 }
 
@@ -68,6 +71,19 @@ fn peer(identity: &Arc<Identity>, other: PublicKey, endpoint: Option<SocketAddr>
     let class = Class { room: Bytes::new(1_000_000), weight: 1 };
     let edge = Turns::new(&[class], Schedule::Priority);
     Peer::new(config("other", other, endpoint), identity.clone(), 0, edge, habits)
+}
+
+/// What the test has written into a packet.
+fn id_of(packet: &[u8]) -> u64 {
+    u64::from_be_bytes(packet[20..28].try_into().unwrap())
+}
+
+impl End {
+    fn take_released(&mut self) {
+        while let Some(held) = self.peer.released() {
+            self.came.push(id_of(&held.bytes));
+        }
+    }
 }
 
 impl Net {
@@ -131,9 +147,12 @@ impl Net {
                 let mut sealed = sealed.to_vec();
                 let arrival = end.peer.sealed(now, (receiver, counter), (header, &mut sealed), way, &mut outbox);
                 if let Some(arrival) = arrival {
-                    let bytes = &sealed[arrival.bytes];
-                    end.came.push(u64::from_be_bytes(bytes[20..28].try_into().unwrap()));
+                    let bytes = &sealed[arrival.bytes.clone()];
+                    if end.peer.order(now, &arrival, bytes, 0) {
+                        end.came.push(id_of(bytes));
+                    }
                 }
+                end.take_released();
             }
             None => {}
         }
@@ -164,6 +183,7 @@ impl Net {
                 let (now, peer) = (self.now, &mut self.ends[side]);
                 let mut outbox = Outbox::default();
                 let due = peer.peer.poll(now, peer.clock_ns + now.as_nanos(), &mut outbox);
+                peer.take_released();
                 let mut leaving = Vec::new();
                 let mut hold = match peer.peer.habits.carriage {
                     Carriage::Native | Carriage::Tunnelled => Hold::Kernel(&mut leaving),
@@ -517,7 +537,7 @@ fn a_peer_gets_in_through_a_flood_of_hand_shakes_by_its_cookie() {
 
 #[test]
 fn a_narrow_path_is_found_and_packets_go_on_when_it_changes() {
-    let around = SEALED_HEADER + DATA_HEADER + super::super::wire::TAG;
+    let around = SEALED_HEADER + super::super::wire::DATA_HEADER + super::super::wire::TAG;
     let found = |net: &Net| net.ends[0].peer.longest();
     let mut net = Net::sealed();
     net.passes = 1_300 + around;

@@ -23,7 +23,7 @@ fn joined(packets: &[(Vec<u8>, bool)]) -> Vec<Vec<u8>> {
         assert!(runs.push(packet, Place { buffer: 0, bytes: begin..buffer.len() }, *is_open));
     }
     let mut out = Vec::new();
-    runs.write(&[buffer], |slices| out.push(slices.iter().flat_map(|slice| slice.to_vec()).collect()));
+    runs.write(|_| &buffer, |slices| out.push(slices.iter().flat_map(|slice| slice.to_vec()).collect()));
     assert!(runs.is_empty());
     out
 }
@@ -130,6 +130,6 @@ proptest! {
             buffer.extend_from_slice(&packet);
             runs.push(&packet, Place { buffer: 0, bytes: begin..buffer.len() }, is_open);
         }
-        runs.write(&[buffer], |slices| assert!(!slices.is_empty()));
+        runs.write(|_| &buffer, |slices| assert!(!slices.is_empty()));
     }
 }
