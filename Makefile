@@ -96,8 +96,9 @@ bench-quic: conform-packages build-packages $(VENV)/.run $(TARGET)/release/heade
 	@$(VENV)/bin/python bench/quic.py --binary $(TARGET)/release/headend --out $(OUT)/bench-quic.json $(if $(PAGE),--page $(PAGE))
 
 .PHONY: bench-trunk
-bench-trunk: bench-packages $(TARGET)/release/headend ## as root: a trunk's throughput, CPU and latency, beside plain forwarding and wireguard-go; ONLY="stream latency" for parts
-	@python3 bench/trunk.py --binary $(TARGET)/release/headend $(foreach part,$(ONLY),--only $(part)) $(if $(PAGE),--page $(PAGE))
+bench-trunk: bench-packages $(TARGET)/release/headend ## as root: a trunk's throughput, CPU and latency, beside plain forwarding and wireguard-go, and what repair gives; ONLY="stream latency repair" for parts
+	@$(if $(filter-out repair,$(or $(ONLY),all)),python3 bench/trunk.py --binary $(TARGET)/release/headend $(foreach part,$(filter-out repair,$(ONLY)),--only $(part)) $(if $(PAGE),--page $(PAGE)))
+	@$(if $(or $(filter repair,$(ONLY)),$(if $(ONLY),,all)),python3 bench/repair.py --binary $(TARGET)/release/headend $(if $(PAGE),--page $(PAGE)))
 
 .PHONY: bench-socket
 bench-socket: bench-packages $(TARGET)/release/headend ## as root: a tunnel's goodput on damaged lines, its share beside CUBIC, its CPU and memory, beside the kernel's TCPs, kcptun and quinn; ONLY="loss bursts acks reorder share cpu idle" for parts
@@ -141,7 +142,7 @@ live: native ## the proxies paper between real hosts, through the real proxy, be
 	@echo "Open file://$(CURDIR)/$(OUT)/live/index.html"
 
 .PHONY: live-trunk
-live-trunk: native ## the decoupling thesis's experiments TT1 between real trunks, beside the simulator: needs root and 4 minutes
+live-trunk: native ## the decoupling thesis's experiments TT1 and TT2's web users between real trunks, beside the simulator: needs root and 6 minutes
 	@$(PYTHON) -m headend.lab trunks --binary $(TARGET)/release/headend $(if $(PAGE),--page $(PAGE))
 
 .PHONY: lab-fast

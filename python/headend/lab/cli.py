@@ -177,13 +177,22 @@ def trunks_(
     binary: Annotated[Path, typer.Option(help="The headend command.")] = Path("target/release/headend"),
     page: PageOption = None,
     accept_late: Annotated[bool, typer.Option("--accept-late", help="Take results of a slow machine too.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="live-trunk or live-trunk-web; both unless said.")] = None,
+    scenarios: Annotated[Path, typer.Option(help="Folder of web.toml and web-trunks.toml.")] = Path("scenarios/lab"),
 ) -> None:
-    """The thesis's experiments TT1 between real trunks, the simulator beside them. Takes root and 4 minutes."""
+    """The thesis's TT1, and TT2's web users, between real trunks; the simulator beside them. Takes root, 6 minutes."""
+    parts = {
+        "live-trunk": lambda: live_trunks.run(binary, accept_late),
+        "live-trunk-web": lambda: live_trunks.web(scenarios, binary, accept_late),
+    }
     with _failures():
-        lines = live_trunks.run(binary, accept_late)
-        if page is not None:
-            marked.write(page, "live-trunk", "\n".join(lines))
-    typer.echo("\n".join(lines))
+        for name in only or parts:
+            if name not in parts:
+                raise typer.BadParameter(f"{name}: expected one of {', '.join(parts)}")
+            lines = parts[name]()
+            if page is not None:
+                marked.write(page, name, "\n".join(lines))
+            typer.echo("\n".join([*lines, ""]))
 
 
 @app.command()

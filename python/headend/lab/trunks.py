@@ -1,4 +1,4 @@
-"""`make live-trunk`: the thesis's experiments TT1 between real trunks, judged by the simulator's claims."""
+"""`make live-trunk`: the thesis's TT1, and TT2's web users, between real trunks; the simulator beside them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import headend
 from headend.lab import measure
@@ -21,6 +23,9 @@ GOAL = 0.05
 """How far a share may lie from the thesis's."""
 PACKET_KB = 1.5
 """A second may send so much less than is guaranteed: a packet that leaves in the next."""
+
+WEB_GOALS = {"median": (50, 0.6), "95%": (95, 0.5)}
+"""Percentiles of the time that 10 KB take, and how large each may be with trunks, over without."""
 
 SAME: Settings = {
     "duration": DURATION,
@@ -86,6 +91,45 @@ def run(binary: Path, accept_late: bool) -> list[str]:
         + (f"The machine did not keep up in {', '.join(late)}." if late else "The machine kept up.")
     )
     return lines
+
+
+def web(scenarios_: Path, binary: Path, accept_late: bool) -> list[str]:
+    """Web users of one site beside bulk of another, without trunks and with, in the simulator and live."""
+    paths = {"without": scenarios_ / "web.toml", "with": scenarios_ / "web-trunks.toml"}
+    simulated = {way: _took_ms(headend.run(path)) for way, path in paths.items()}
+    results = {way: measure.run(path, binary=binary, accept_late=accept_late) for way, path in paths.items()}
+    live = {way: _took_ms(result) for way, result in results.items()}
+    lines = ["| 10 KB take [ms] | | without trunks | with | with over without | goal |", "|---|---|---|---|---|---|"]
+    missed = []
+    for where, took in (("simulator", simulated), ("live", live)):
+        for name, (percentile, goal) in WEB_GOALS.items():
+            before, after = (float(np.percentile(took[way], percentile)) for way in paths)
+            met = after <= goal * before
+            if not met:
+                missed.append(f"{where}, {name}")
+            lines.append(
+                f"| {name} | {where} | {before:.0f} | {after:.0f} | {after / before:.2f} | "
+                f"at most {goal:g}: {'met' if met else '**missed**'} |"
+            )
+    counts = " and ".join(f"{len(live[way])} {way}" for way in paths)
+    late = [way for way, result in results.items() if '"kept_up": false' in result.meta["lab"]]
+    lines += [
+        "",
+        f"One run each; live {counts} of 100 transfers were complete when it ended. "
+        + (f"**Missed**: {'; '.join(missed)}. " if missed else "All goals met. ")
+        + (f"The machine did not keep up {' and '.join(late)}." if late else "The machine kept up."),
+    ]
+    return lines
+
+
+def _took_ms(result: Result) -> list[float]:
+    """The time of each of the web's transfers."""
+    table = result.table("flows")
+    rows = zip(table["flow"], table["completed"], table["transfer_s"], strict=True)
+    took = [1e3 * float(seconds) for flow, completed, seconds in rows if flow == "web" and completed]
+    if not took:
+        raise measure.LabError("no transfer of the web's was complete: nothing can be said of how long they take")
+    return took
 
 
 def _meets(criterion: Criterion) -> bool:
