@@ -132,7 +132,7 @@ class Tcp(Section):
     """A table of a scenario: tcp."""
 
     _kind: ClassVar[str] = "tcp"
-    _fields: ClassVar[tuple[str, ...]] = ("mss", "headers", "initial_window_segments", "initial_ssthresh_segments", "abc_limit_segments", "socket_buffer", "send_buffer", "receive_buffer", "window_scaling", "timestamps", "sack", "dupack_threshold", "limited_transmit", "recovery", "controller", "hystart", "fast_alpha", "fast_gamma_percent", "fast_update_rounds", "fast_check_seconds", "vegas_alpha", "vegas_beta", "vegas_gamma", "backfill_without", "window_in_segments", "frto", "undo_spurious", "rto_tick", "rto_heartbeat", "rto_initial", "rto_min", "rto_min_on_variance", "rto_max", "rto_backoff_max", "delayed_ack", "quick_acks", "delayed_ack_timeout", "delayed_ack_timeout_max", "delayed_ack_heartbeat", "delayed_ack_gap_fill_at_once", "delayed_ack_out_of_order_at_once", "window_update", "idle_restart", "nagle", "era", "era_repeat", "era_halve_usable", "era_floor_segments", "era_fast_retransmit_backs_off", "era_nearest_tick", "era_restart_at_initial_window", "era_inflate_when_refused", "era_handshake_ack_opens_window",)
+    _fields: ClassVar[tuple[str, ...]] = ("mss", "headers", "initial_window_segments", "initial_ssthresh_segments", "abc_limit_segments", "socket_buffer", "send_buffer", "receive_buffer", "window_scaling", "timestamps", "sack", "ecn", "dupack_threshold", "limited_transmit", "recovery", "controller", "hystart", "fast_alpha", "fast_gamma_percent", "fast_update_rounds", "fast_check_seconds", "vegas_alpha", "vegas_beta", "vegas_gamma", "backfill_without", "window_in_segments", "frto", "undo_spurious", "rto_tick", "rto_heartbeat", "rto_initial", "rto_min", "rto_min_on_variance", "rto_max", "rto_backoff_max", "delayed_ack", "quick_acks", "delayed_ack_timeout", "delayed_ack_timeout_max", "delayed_ack_heartbeat", "delayed_ack_gap_fill_at_once", "delayed_ack_out_of_order_at_once", "window_update", "idle_restart", "nagle", "era", "era_repeat", "era_halve_usable", "era_floor_segments", "era_fast_retransmit_backs_off", "era_nearest_tick", "era_restart_at_initial_window", "era_inflate_when_refused", "era_handshake_ack_opens_window",)
     _held: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     mss: str | None
@@ -157,6 +157,8 @@ class Tcp(Section):
     """Offer timestamps (RFC 7323, section 3). Default: the personality's."""
     sack: bool | None
     """Offer selective acknowledgements (RFC 2018). Default: the personality's."""
+    ecn: Literal["off", "accept", "request"] | None
+    """Explicit congestion notification (RFC 3168), so that queues can mark packets instead of dropping them: `request` it when opening a connection and accept it, `accept` it if the peer asks for it, or `off`. Default: the personality's."""
     dupack_threshold: int | None
     """Duplicate ACKs that mean a loss: 3 (RFC 5681), 1 is the tuning paper's 'super' fast retransmit. Default: the personality's."""
     limited_transmit: bool | None
@@ -256,6 +258,7 @@ class Tcp(Section):
         window_scaling: bool | None = None,
         timestamps: bool | None = None,
         sack: bool | None = None,
+        ecn: Literal["off", "accept", "request"] | None = None,
         dupack_threshold: int | None = None,
         limited_transmit: bool | None = None,
         recovery: Literal["tahoe", "reno", "newreno", "sack", "rack-tlp"] | None = None,
@@ -306,7 +309,7 @@ class Personality(Section):
     """A table of a scenario: personalities."""
 
     _kind: ClassVar[str] = "personality"
-    _fields: ClassVar[tuple[str, ...]] = ("base", "mss", "headers", "initial_window_segments", "initial_ssthresh_segments", "abc_limit_segments", "socket_buffer", "send_buffer", "receive_buffer", "window_scaling", "timestamps", "sack", "dupack_threshold", "limited_transmit", "recovery", "controller", "hystart", "fast_alpha", "fast_gamma_percent", "fast_update_rounds", "fast_check_seconds", "vegas_alpha", "vegas_beta", "vegas_gamma", "backfill_without", "window_in_segments", "frto", "undo_spurious", "rto_tick", "rto_heartbeat", "rto_initial", "rto_min", "rto_min_on_variance", "rto_max", "rto_backoff_max", "delayed_ack", "quick_acks", "delayed_ack_timeout", "delayed_ack_timeout_max", "delayed_ack_heartbeat", "delayed_ack_gap_fill_at_once", "delayed_ack_out_of_order_at_once", "window_update", "idle_restart", "nagle", "era", "era_repeat", "era_halve_usable", "era_floor_segments", "era_fast_retransmit_backs_off", "era_nearest_tick", "era_restart_at_initial_window", "era_inflate_when_refused", "era_handshake_ack_opens_window",)
+    _fields: ClassVar[tuple[str, ...]] = ("base", "mss", "headers", "initial_window_segments", "initial_ssthresh_segments", "abc_limit_segments", "socket_buffer", "send_buffer", "receive_buffer", "window_scaling", "timestamps", "sack", "ecn", "dupack_threshold", "limited_transmit", "recovery", "controller", "hystart", "fast_alpha", "fast_gamma_percent", "fast_update_rounds", "fast_check_seconds", "vegas_alpha", "vegas_beta", "vegas_gamma", "backfill_without", "window_in_segments", "frto", "undo_spurious", "rto_tick", "rto_heartbeat", "rto_initial", "rto_min", "rto_min_on_variance", "rto_max", "rto_backoff_max", "delayed_ack", "quick_acks", "delayed_ack_timeout", "delayed_ack_timeout_max", "delayed_ack_heartbeat", "delayed_ack_gap_fill_at_once", "delayed_ack_out_of_order_at_once", "window_update", "idle_restart", "nagle", "era", "era_repeat", "era_halve_usable", "era_floor_segments", "era_fast_retransmit_backs_off", "era_nearest_tick", "era_restart_at_initial_window", "era_inflate_when_refused", "era_handshake_ack_opens_window",)
     _held: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     base: Literal["tahoe-1988", "bsd-reno-1996", "hfc-tuned", "newreno", "sack", "linux"] | None
@@ -333,6 +336,8 @@ class Personality(Section):
     """Offer timestamps (RFC 7323, section 3). Default: the personality's."""
     sack: bool | None
     """Offer selective acknowledgements (RFC 2018). Default: the personality's."""
+    ecn: Literal["off", "accept", "request"] | None
+    """Explicit congestion notification (RFC 3168), so that queues can mark packets instead of dropping them: `request` it when opening a connection and accept it, `accept` it if the peer asks for it, or `off`. Default: the personality's."""
     dupack_threshold: int | None
     """Duplicate ACKs that mean a loss: 3 (RFC 5681), 1 is the tuning paper's 'super' fast retransmit. Default: the personality's."""
     limited_transmit: bool | None
@@ -433,6 +438,7 @@ class Personality(Section):
         window_scaling: bool | None = None,
         timestamps: bool | None = None,
         sack: bool | None = None,
+        ecn: Literal["off", "accept", "request"] | None = None,
         dupack_threshold: int | None = None,
         limited_transmit: bool | None = None,
         recovery: Literal["tahoe", "reno", "newreno", "sack", "rack-tlp"] | None = None,
@@ -969,13 +975,13 @@ class Queue(Section):
     """A table of a scenario: queue."""
 
     _kind: ClassVar[str] = "queue"
-    _fields: ClassVar[tuple[str, ...]] = ("model", "buffer", "counts", "min", "max", "max_chance", "weight_bits", "departure", "headers", "unmarked", "threshold",)
+    _fields: ClassVar[tuple[str, ...]] = ("model", "buffer", "counts", "min", "max", "max_chance", "weight_bits", "departure", "marks", "headers", "unmarked", "threshold", "target", "interval", "flows", "quantum", "threshold_l4s", "range_l4s",)
     _held: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
-    model: Literal["drop-tail", "red", "header-drop", "occupancy-drop"] | None
-    """`drop-tail`: What does not fit is dropped. `red`: Random early detection (Floyd and Jacobson 1993). `header-drop`: The routers of TCP decoupling, which drop header packets first (section 2.2.7 of the thesis). `occupancy-drop`: As `header-drop`, by all bytes that wait (section 2.3.1 of the thesis). Required."""
+    model: Literal["drop-tail", "red", "header-drop", "occupancy-drop", "codel", "fq-codel", "pie", "dualpi2"] | None
+    """`drop-tail`: What does not fit is dropped. `red`: Random early detection (Floyd and Jacobson 1993). `header-drop`: The routers of TCP decoupling, which drop header packets first (section 2.2.7 of the thesis). `occupancy-drop`: As `header-drop`, by all bytes that wait (section 2.3.1 of the thesis). `codel`: Drops as packets leave, ever more often, while all have waited longer than the target for an interval (RFC 8289). `fq-codel`: Flows take turns, new ones first, and each has a CoDel of its own (RFC 8290). `pie`: Drops as packets come, with a probability that is adjusted until they wait for the target (RFC 8033). `dualpi2`: Two coupled queues: one with hardly a wait for L4S traffic, which is marked, one for all other (RFC 9332). Required."""
     buffer: str | None
-    """`drop-tail`: How much may wait. `red`: How many packets may wait. `header-drop`: How many bytes may wait. `occupancy-drop`: How many bytes may wait: a size, larger than the `threshold`. Default: unlimited."""
+    """`drop-tail`: How much may wait. `red`: How many packets may wait. `header-drop`: How many bytes may wait. `occupancy-drop`: How many bytes may wait: a size, larger than the `threshold`. `codel`: How much may wait at all. `fq-codel`: How much may wait at all, of all flows together. What is too much is dropped from the head of the longest queue. `pie`: How much may wait at all. `dualpi2`: How much may wait at all, in both queues together. Default: unlimited."""
     counts: Literal["packets", "bytes"] | None
     """With model red: What the queue's length is. With `bytes`, `min` and `max` are packets of 1500 bytes, and a smaller one counts less; the chance of a drop is the same for all lengths (RFC 7141). Default: packets."""
     min: int | None
@@ -988,17 +994,31 @@ class Queue(Section):
     """With model red or header-drop or occupancy-drop: `red`: The average follows the queue with the weight 2^-`weight_bits` at each packet that has to wait. `header-drop`: The average of waiting headers follows their number with the weight 2^-`weight_bits` at each header that comes. `occupancy-drop`: What decides follows the waiting bytes with the weight 2^-`weight_bits` at each header that comes; 0 is those bytes themselves, which is what the thesis goes by. Default: `red`: 9; `header-drop`: the logarithm of `headers`; `occupancy-drop`: 0."""
     departure: str | None
     """With model red: How long a packet takes to leave: so fast the average falls while the queue is empty. Default: 1ms."""
+    marks: bool | None
+    """With model red or codel or fq-codel or pie: `red`: Packets of connections that use ECN are marked where others are dropped early (RFC 3168, section 7); from `max` on, and where nothing more may wait, these too are dropped. `codel`: Packets of connections that use ECN are marked where others are dropped (RFC 3168, section 7). `fq-codel`: Packets of connections that use ECN are marked where others are dropped (RFC 3168, section 7). `pie`: Packets of connections that use ECN are marked where others are dropped, unless that befalls a tenth of all and more (RFC 8033, section 5.1). Default: true."""
     headers: int | None
     """With model header-drop: Header packets that may wait, HP_Th; from half as many on some are dropped. Required."""
     unmarked: Literal["data", "header"] | None
     """With model header-drop or occupancy-drop: What a packet of no circuit counts as (section 3.8.4 of the thesis). Default: data."""
     threshold: str | None
     """With model occupancy-drop: From this average of waiting bytes on some header packets are dropped, all of them when the `buffer` is full. Required."""
+    target: str | None
+    """With model codel or fq-codel or pie or dualpi2: The wait that a standing queue may have. Default: `codel` and `fq-codel`: 5ms; `pie` and `dualpi2`: 15ms."""
+    interval: str | None
+    """With model codel or fq-codel: A time in which some packet should have waited less than the target: a round trip, at the worst. Default: 100ms."""
+    flows: int | None
+    """With model fq-codel: Queues that flows are spread over by their addresses and ports. Default: 1024."""
+    quantum: str | None
+    """With model fq-codel: How much a flow sends before the next has its turn. Default: 1514B."""
+    threshold_l4s: str | None
+    """With model dualpi2: From this wait on packets of L4S are marked. Default: 800us."""
+    range_l4s: str | None
+    """With model dualpi2: So far above it all of them are; `0s` makes the ramp a step. Default: 400us."""
 
     def __init__(
         self,
         *,
-        model: Literal["drop-tail", "red", "header-drop", "occupancy-drop"] | None = None,
+        model: Literal["drop-tail", "red", "header-drop", "occupancy-drop", "codel", "fq-codel", "pie", "dualpi2"] | None = None,
         buffer: str | None = None,
         counts: Literal["packets", "bytes"] | None = None,
         min: int | None = None,
@@ -1006,9 +1026,16 @@ class Queue(Section):
         max_chance: float | str | None = None,
         weight_bits: int | None = None,
         departure: str | None = None,
+        marks: bool | None = None,
         headers: int | None = None,
         unmarked: Literal["data", "header"] | None = None,
         threshold: str | None = None,
+        target: str | None = None,
+        interval: str | None = None,
+        flows: int | None = None,
+        quantum: str | None = None,
+        threshold_l4s: str | None = None,
+        range_l4s: str | None = None,
     ) -> None:
         self._take(locals())
 

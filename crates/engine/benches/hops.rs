@@ -15,7 +15,7 @@ use headend_engine::link::loss::Bernoulli;
 use headend_engine::link::queue::DropTail;
 use headend_engine::link::service::Constant;
 use headend_engine::node::{Node, Port, Step};
-use headend_engine::packet::{Body, Class, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Ecn, Endpoint, Packet};
 use headend_engine::rng::Rng;
 use headend_engine::tcp::segment::Segment;
 use headend_engine::time::{Duration, Time};
@@ -60,7 +60,15 @@ fn rings() -> Graph<Link> {
             graph.receive(
                 start,
                 entry,
-                &Packet { id, src: end, dst: end, len, class: Class::default(), body: Body::Tcp(Segment::default()) },
+                &Packet {
+                    id,
+                    src: end,
+                    dst: end,
+                    len,
+                    class: Class::default(),
+                    ecn: Ecn::NotEct,
+                    body: Body::Tcp(Segment::default()),
+                },
             );
         }
     }

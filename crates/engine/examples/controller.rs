@@ -13,7 +13,7 @@ use headend_engine::link::loss::Bernoulli;
 use headend_engine::link::queue::DropTail;
 use headend_engine::link::service::Constant;
 use headend_engine::node::{Node, Port, Step};
-use headend_engine::packet::{Body, Class, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Ecn, Endpoint, Packet};
 use headend_engine::rng::Rng;
 use headend_engine::tcp::connection::{Connection, Output};
 use headend_engine::tcp::personality::Personality;
@@ -87,7 +87,15 @@ impl Node for Host {
         let len = self.personality.wire_len(&segment);
         Step::Send(
             Port(0),
-            Packet { id: self.packets, src, dst, len, class: Class::Unmarked, body: Body::Tcp(segment) },
+            Packet {
+                id: self.packets,
+                src,
+                dst,
+                len,
+                class: Class::Unmarked,
+                ecn: Ecn::NotEct,
+                body: Body::Tcp(segment),
+            },
         )
     }
 }

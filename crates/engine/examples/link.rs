@@ -9,7 +9,7 @@ use headend_engine::link::loss::Loss;
 use headend_engine::link::queue::DropTail;
 use headend_engine::link::service::Constant;
 use headend_engine::node::{Node, Port, Step};
-use headend_engine::packet::{Body, Class, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Ecn, Endpoint, Packet};
 use headend_engine::tcp::connection::{Connection, Output, PairedEnd};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::{Duration, Time};
@@ -109,7 +109,10 @@ impl Node for Part {
             Output::Send(segment) => {
                 let (src, dst) = (Endpoint::default(), Endpoint::default());
                 let len = host.tcp.wire_len(&segment);
-                Step::Send(Port(0), Packet { id: 0, src, dst, len, class: Class::Unmarked, body: Body::Tcp(segment) })
+                Step::Send(
+                    Port(0),
+                    Packet { id: 0, src, dst, len, class: Class::Unmarked, ecn: Ecn::NotEct, body: Body::Tcp(segment) },
+                )
             }
         }
     }

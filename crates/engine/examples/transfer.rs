@@ -8,7 +8,7 @@ use headend_engine::link::loss::Bernoulli;
 use headend_engine::link::queue::DropTail;
 use headend_engine::link::service::Constant;
 use headend_engine::node::{Node, Port, Step};
-use headend_engine::packet::{Body, Class, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Ecn, Endpoint, Packet};
 use headend_engine::rng::Rng;
 use headend_engine::tcp::connection::{Connection, Fault, Output, State};
 use headend_engine::tcp::counters::SenderCounters;
@@ -112,6 +112,7 @@ fn send(now: Time, tcp: &Personality, end: &mut Connection, link: &mut Link) -> 
                     dst: Endpoint::default(),
                     len: tcp.wire_len(&segment),
                     class: Class::Unmarked,
+                    ecn: Ecn::NotEct,
                     body: Body::Tcp(segment),
                 };
                 link.receive(now, Port(0), &packet);

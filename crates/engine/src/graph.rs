@@ -406,7 +406,7 @@ impl<N: Node> Node for Graph<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{Body, Class, Endpoint};
+    use crate::packet::{Body, Class, Ecn, Endpoint};
 
     /// Sends a burst at time zero; or answers what has come since it was last polled, all at once.
     #[derive(Debug)]
@@ -421,6 +421,7 @@ mod tests {
         dst: Endpoint { node: 1, port: 0 },
         len: 40,
         class: Class::Unmarked,
+        ecn: Ecn::NotEct,
         body: Body::Opaque,
     };
 

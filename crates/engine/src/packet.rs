@@ -32,6 +32,8 @@ pub struct Packet {
     pub len: u32,
     /// The packet's mark, for routers that know of circuits.
     pub class: Class,
+    /// The packet's word on congestion, for queues that mark packets instead of dropping them.
+    pub ecn: Ecn,
     /// The thing inside.
     pub body: Body,
 }
@@ -68,6 +70,43 @@ impl Class {
             0b00_0111 => Class::User,
             _ => Class::Unmarked,
         }
+    }
+}
+
+/// The ECN field of a packet's IP header, by the names and the numbers of RFC 3168 s5.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Ecn {
+    /// The ends of the packet's flow do not understand marks: a queue can only drop it.
+    #[default]
+    NotEct = 0,
+    /// The ends understand marks, and answer them as L4S asks (RFC 9331 s4.1).
+    Ect1 = 1,
+    /// The ends understand marks, and answer one as they would a loss (RFC 3168 s5).
+    Ect0 = 2,
+    /// The packet met congestion: a queue has marked it.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// The field as a number, the lower two bits of the octet that was the type of service.
+    pub const fn bits(self) -> u8 {
+        self as u8
+    }
+
+    /// The field of which these are the bits; those above the lower two say something else.
+    pub const fn of_bits(octet: u8) -> Ecn {
+        match octet & 0b11 {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+
+    /// True if a queue may mark the packet, or has.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Ecn::NotEct)
     }
 }
 
@@ -128,6 +167,15 @@ impl Packet {
         Some(copy)
     }
 
+    /// Marks it as having met congestion; false if its ends would not understand, so that it can only be dropped.
+    pub const fn mark(&mut self) -> bool {
+        let is_capable = self.ecn.is_capable();
+        if is_capable {
+            self.ecn = Ecn::Ce;
+        }
+        is_capable
+    }
+
     /// Bytes on the wire.
     pub const fn len(&self) -> Bytes {
         Bytes::new(self.len as u64)
@@ -148,6 +196,18 @@ mod tests {
         let marked: Vec<u8> = (0..64).filter(|&point| Class::of_code_point(point) != Class::Unmarked).collect();
         assert_eq!(marked, [Class::Header, Class::User].map(Class::code_point));
         assert!(marked.iter().all(|point| point & 0b11 == 0b11 && point >> 3 == 0), "RFC 2474 s6: {marked:?}");
+    }
+
+    #[test]
+    fn a_queue_can_mark_what_is_ecn_capable_and_nothing_else() {
+        for bits in 0..4 {
+            let ecn = Ecn::of_bits(bits);
+            assert_eq!(ecn.bits(), bits);
+            let (src, dst) = (Endpoint::default(), Endpoint::default());
+            let mut packet = Packet { id: 0, src, dst, len: 100, class: Class::Unmarked, ecn, body: Body::Opaque };
+            assert_eq!(packet.mark(), bits != 0);
+            assert_eq!(packet.ecn, if bits == 0 { Ecn::NotEct } else { Ecn::Ce });
+        }
     }
 
     #[test]

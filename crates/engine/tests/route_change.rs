@@ -9,7 +9,7 @@ use headend_engine::link::Link;
 use headend_engine::link::queue::DropTail;
 use headend_engine::link::service::Constant;
 use headend_engine::node::{Node, Port, Step};
-use headend_engine::packet::{Body, Class, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Ecn, Endpoint, Packet};
 use headend_engine::tcp::connection::{Connection, Output};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::{Duration, Time};
@@ -46,7 +46,7 @@ impl Node for Host {
         let (src, dst) = (Endpoint::default(), Endpoint::default());
         let len = self.personality.wire_len(&segment);
         let body = Body::Tcp(segment);
-        Step::Send(Port(0), Packet { id: self.packets, src, dst, len, class: Class::Unmarked, body })
+        Step::Send(Port(0), Packet { id: self.packets, src, dst, len, class: Class::Unmarked, ecn: Ecn::NotEct, body })
     }
 }
 

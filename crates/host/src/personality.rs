@@ -3,7 +3,9 @@
 use headend_engine::cc::backfill::Guard;
 use headend_engine::cc::hystart::HyStart;
 use headend_engine::cc::{Algorithm, cubic, vegas};
-use headend_engine::tcp::personality::{DelayedAck, EraRules, Headers, Personality, Recovery, RtoPolicy, WindowUpdate};
+use headend_engine::tcp::personality::{
+    DelayedAck, EcnPolicy, EraRules, Headers, Personality, Recovery, RtoPolicy, WindowUpdate,
+};
 use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
 
@@ -62,7 +64,6 @@ fn map_with(personality: &Personality, fast: Result<&str, &str>) -> (Settings, V
             sysctls: vec![
                 // A connection shall not start where the last one to the same host ended.
                 KernelSetting::new("net.ipv4.tcp_no_metrics_save", 1),
-                KernelSetting::new("net.ipv4.tcp_ecn", 0),
                 KernelSetting::new("net.ipv4.tcp_mtu_probing", 0),
                 // Small segments wait for nothing but what `nagle` says.
                 KernelSetting::new("net.ipv4.tcp_autocorking", 0),
@@ -201,6 +202,7 @@ impl Mapping {
             window_scaling,
             timestamps,
             sack,
+            ecn,
             dupack_threshold,
             limited_transmit,
             recovery,
@@ -233,6 +235,13 @@ impl Mapping {
         ] {
             self.sysctl(name, u8::from(value));
         }
+        // Linux, Documentation/networking/ip-sysctl.rst.
+        let ecn = match ecn {
+            EcnPolicy::Off => 0,
+            EcnPolicy::Request => 1,
+            EcnPolicy::Accept => 2,
+        };
+        self.sysctl("net.ipv4.tcp_ecn", ecn);
         self.sysctl("net.ipv4.tcp_reordering", dupack_threshold.max(1));
         let why = "the first two duplicate ACKs always let a new segment out (RFC 3042)";
         self.note(!limited_transmit, "limited_transmit", why);

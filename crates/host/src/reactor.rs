@@ -21,8 +21,9 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::mpsc::Receiver;
 
+use headend_engine::codec::ip;
 use headend_engine::node::{Node, Port, Step};
-use headend_engine::packet::{Body, Class, Endpoint, Packet};
+use headend_engine::packet::{Body, Ecn, Endpoint, Packet};
 use headend_engine::time::{Duration, Time, earlier};
 
 use crate::error::Error;
@@ -390,10 +391,11 @@ impl<N: Node> Reactor<N> {
         let (is_cut_off, bytes) = (self.buffers.is_cut_off(len), self.buffers.bytes(id));
         // What is shorter than any frame has nothing to carry.
         let is_whole = len > header && !is_cut_off;
-        let (to, class) = match is_whole {
-            true => (attachment.destination(&bytes[header..len]), address::class(&bytes[header..len])),
-            false => (None, Class::Unmarked),
-        };
+        let packet = if is_whole { &bytes[header..len] } else { &[] };
+        let to = if is_whole { attachment.destination(packet) } else { None };
+        let (class, ecn) = address::marks(packet);
+        // The ports tell flows apart for queues that are fair to them; whatever has none is of one flow.
+        let (src_port, dst_port) = ip::ports(packet).unwrap_or_default();
         let Some(to) = to else {
             match is_cut_off {
                 true => self.books.oversize(),
@@ -402,13 +404,14 @@ impl<N: Node> Reactor<N> {
             self.buffers.put_back(id);
             return Ok(true);
         };
-        let end = |node| Endpoint { node, port: 0 };
+        let end = |node, port| Endpoint { node, port };
         let packet = Packet {
             id,
-            src: end(attachment.node),
-            dst: end(to),
+            src: end(attachment.node, src_port),
+            dst: end(to, dst_port),
             len: (len - header) as u32,
             class,
+            ecn,
             body: Body::Opaque,
         };
         self.buffers.fill(id, len, open);
@@ -456,6 +459,10 @@ impl<N: Node> Reactor<N> {
     }
 
     fn deliver(&mut self, port: Port, packet: &Packet, outside: &mut impl Outside) -> Result<(), Error> {
+        if packet.ecn == Ecn::Ce {
+            // Of two that were one, the other has been marked too, which RFC 3168 lets a queue do.
+            self.buffers.mark(packet.number(), outside.header_bytes());
+        }
         let (bytes, unread, open) = self.buffers.packet(packet.number());
         let (bytes, open) = match packet.is_corrupted() {
             true => (self.corrupter.corrupt(bytes, open, outside.header_bytes()), None),

@@ -129,6 +129,7 @@ fn emit(out: &mut Vec<u8>, packet: &Packet, segment: &Segment) -> usize {
     // An offloaded segment could be longer than IPv4 can say; RFC 791's field then holds its maximum.
     let payload_len = tcp.wire_len() + segment.len as usize;
     let ip = Ipv4Header {
+        traffic_class: packet.ecn.bits(),
         id: packet.id as u16,
         ..Ipv4Header::new(address(packet.src), address(packet.dst), protocol::TCP, payload_len)
     };

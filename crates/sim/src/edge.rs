@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use headend_engine::circuit::carried::{self, Manifest};
 use headend_engine::circuit::{self, Output, Receiver, Sender, in_band};
 use headend_engine::node::{Node, Port, Step};
-use headend_engine::packet::{Body, Class, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Ecn, Endpoint, Packet};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::tcp::segment::Segment;
 use headend_engine::time::Time;
@@ -234,7 +234,7 @@ impl Edge {
             End::Packs(..) | End::Unpacks(_) => Class::Unmarked,
             End::Numbers(..) | End::Acknowledges(_) => unreachable!("its datagrams are no segments"),
         };
-        let packet = Packet { id: self.next_id, src, dst, len, class, body: Body::Tcp(segment) };
+        let packet = Packet { id: self.next_id, src, dst, len, class, ecn: Ecn::NotEct, body: Body::Tcp(segment) };
         if !matches!(mouth.end, End::Packs(..)) {
             self.next_id += 1;
             mouth.sent += packet.len();

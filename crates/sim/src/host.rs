@@ -233,7 +233,7 @@ impl Node for Host {
         };
         let index = usize::from(packet.dst.port - FIRST_PORT);
         let Some(end) = self.ends.get_mut(index) else { return self.receive_control(now, packet) };
-        end.receive(now, segment, packet.len());
+        end.receive(now, segment, packet.len(), packet.ecn);
         match end.quiet_until(now) {
             Some(wake) if !end.is_touched => self.rest(now, index, wake),
             _ => self.touch(index),
@@ -277,8 +277,8 @@ impl Node for Host {
                     let src = Endpoint { node: self.node, port: index as u16 + FIRST_PORT };
                     let dst = end.peer();
                     let out = end.out();
-                    let len = self.personality.wire_len(&segment);
-                    let packet = Packet { id, src, dst, len, class: Class::default(), body: Body::Tcp(segment) };
+                    let (len, ecn) = (self.personality.wire_len(&segment), end.connection().departing_ecn());
+                    let packet = Packet { id, src, dst, len, class: Class::default(), ecn, body: Body::Tcp(segment) };
                     if let Some(log) = &mut self.log {
                         log.push(Event { time: now, what: What::Sent, packet });
                     }

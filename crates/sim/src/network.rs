@@ -285,6 +285,7 @@ fn link_row(link: &Arc<str>, direction: &str, stats: &Stats) -> LinkRow {
         dropped: stats.dropped,
         dropped_user: stats.dropped_user,
         dropped_headers: stats.dropped_headers,
+        marked: stats.marked,
         queue_bytes_max: stats.queued_bytes_max,
         lost: stats.lost,
         delivered_bytes: stats.delivered_bytes,

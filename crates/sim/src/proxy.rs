@@ -110,10 +110,10 @@ impl Proxy {
     /// Sends a segment: the packet in which it leaves, and the port.
     fn send(&mut self, now: Time, index: usize, side: Side, segment: Segment) -> Step {
         let leg = self.pairs[index].leg(side);
-        let (out, dst) = (leg.out, leg.peer);
+        let (out, dst, ecn) = (leg.out, leg.peer, leg.connection.departing_ecn());
         let src = Endpoint { node: self.node, port: FIRST_PORT + 2 * index as u16 + side as u16 };
         let len = self.personality(side).wire_len(&segment);
-        let packet = Packet { id: self.next_id, src, dst, len, class: Class::default(), body: Body::Tcp(segment) };
+        let packet = Packet { id: self.next_id, src, dst, len, class: Class::default(), ecn, body: Body::Tcp(segment) };
         self.next_id += 1;
         if let Some(log) = &mut self.log {
             log.push(Event { time: now, what: What::Sent, packet });
@@ -155,7 +155,7 @@ impl Node for Proxy {
         let Body::Tcp(segment) = &packet.body else { return };
         let side = self.side_of(packet.dst);
         let index = index_of(packet.dst);
-        self.pairs[index].receive(now, side, segment);
+        self.pairs[index].receive(now, side, segment, packet.ecn);
         self.touch(index);
     }
 

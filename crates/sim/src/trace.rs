@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headend_engine::packet::{Body, Packet};
-use headend_engine::tcp::segment::{Flags, Segment};
+use headend_engine::tcp::segment::{EcnFlags, Flags, Segment};
 use headend_engine::time::Time;
 use headend_scenario::results::trace::{PacketRow, What};
 
@@ -79,8 +79,10 @@ pub(crate) fn read_event(
 }
 
 fn flag_letters(segment: &Segment) -> String {
-    let Flags { syn, ack, fin, rst, psh } = segment.flags;
-    [(syn, 'S'), (fin, 'F'), (rst, 'R'), (psh, 'P'), (ack, 'A')]
+    let Flags { syn, ack, fin, rst, psh, ecn } = segment.flags;
+    // E and W as tcpdump writes ECE and CWR.
+    let (ece, cwr) = (ecn.has(EcnFlags::ECE), ecn.has(EcnFlags::CWR));
+    [(syn, 'S'), (fin, 'F'), (rst, 'R'), (psh, 'P'), (ack, 'A'), (ece, 'E'), (cwr, 'W')]
         .iter()
         .filter(|(set, _)| *set)
         .map(|&(_, c)| c)

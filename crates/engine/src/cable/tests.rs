@@ -1,11 +1,19 @@
 use super::*;
 use crate::link::loss::{Bernoulli, List};
-use crate::packet::{Body, Class, Endpoint};
+use crate::packet::{Body, Class, Ecn, Endpoint};
 use crate::rng::Rng;
 use crate::units::{Bytes, Capacity, Chance};
 
 fn packet(id: u64, len: u32) -> Packet {
-    Packet { id, src: Endpoint::default(), dst: Endpoint::default(), len, class: Class::default(), body: Body::Opaque }
+    Packet {
+        id,
+        src: Endpoint::default(),
+        dst: Endpoint::default(),
+        len,
+        class: Class::default(),
+        ecn: Ecn::NotEct,
+        body: Body::Opaque,
+    }
 }
 
 /// Runs the path until it has nothing more to do: what left, when and where.

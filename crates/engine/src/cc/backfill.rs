@@ -197,6 +197,8 @@ impl Controller for Backfill {
             Cause::LossTahoe | Cause::Timeout => {
                 self.law.on_timeout(congestion.pipe.get() / self.mss, congestion.repeated);
             }
+            // A mark is no damage, and the law answers queues by their delay.
+            Cause::Marked => {}
             Cause::Idle => self.law.on_idle(congestion.timeouts, self.initial_segments),
         }
     }

@@ -482,8 +482,8 @@ impl Controller for Bbr {
 
     fn on_congestion(&mut self, congestion: &Congestion) {
         match congestion.cause {
-            // A pause needs no smaller window: what follows is paced.
-            Cause::Idle => {}
+            // A pause needs no smaller window: what follows is paced. Marks are no part of the model of version 1.
+            Cause::Idle | Cause::Marked => {}
             Cause::Loss | Cause::LossTahoe => {
                 self.keep_window();
                 let is_again =

@@ -199,7 +199,7 @@ impl Controller for Cubic {
             state.ssthresh = (congestion.in_flight.get() * 7 / 10).max(2 * mss);
         }
         match cause {
-            Cause::Loss => state.cwnd = fixed(state.ssthresh),
+            Cause::Loss | Cause::Marked => state.cwnd = fixed(state.ssthresh),
             Cause::LossTahoe | Cause::Timeout => {
                 state.cwnd = fixed(if cause == Cause::Timeout { self.setup.loss_window.get() } else { mss });
                 // RFC 9438 s4.8: the stage after a time-out starts where it starts, K = 0, without a memory of W_max.

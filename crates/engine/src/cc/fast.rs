@@ -188,7 +188,7 @@ impl Controller for Fast {
             self.law.halve(now_us);
         }
         match congestion.cause {
-            Cause::Loss | Cause::Idle => {}
+            Cause::Loss | Cause::Marked | Cause::Idle => {}
             Cause::LossTahoe => self.law.restart(now_us, 1, self.law.ssthresh),
             // What is still in the network is counted, and a segment is sent.
             Cause::Timeout => self.law.restart(now_us, congestion.pipe.get() / self.mss + 1, self.law.ssthresh),

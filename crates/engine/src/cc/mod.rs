@@ -83,6 +83,9 @@ pub struct Ack {
     pub may_grow: bool,
     /// True if the window, not the application or the peer, limited what was in flight (RFC 7661 s4.1).
     pub window_limited: bool,
+    /// Of `acked`, the bytes that the peer reports to have come with a mark of ECN. Where it only says that some did (RFC
+    /// 3168), it is all of them.
+    pub marked: Bytes,
 }
 
 /// The rate at which the network delivered, as of one acknowledgement (draft-cheng-iccrg-delivery-rate-estimation-00), for
@@ -124,6 +127,8 @@ pub enum Cause {
     Loss,
     /// Loss found by duplicate ACKs by a sender that has no fast recovery (Tahoe): slow start follows.
     LossTahoe,
+    /// The peer tells of packets that a queue has marked (RFC 3168 s6.1.2): one event per window of data. Nothing is lost.
+    Marked,
     /// The retransmission timer expired.
     Timeout,
     /// The connection was idle for longer than the RTO (RFC 5681 s4.1).

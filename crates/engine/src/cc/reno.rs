@@ -101,7 +101,7 @@ impl Controller for Reno {
         }
         self.fraction = 0;
         self.cwnd = match congestion.cause {
-            Cause::Loss => half.max(self.setup.floor_segments * mss),
+            Cause::Loss | Cause::Marked => half.max(self.setup.floor_segments * mss),
             Cause::LossTahoe => mss,
             Cause::Timeout => self.setup.loss_window.get(),
             // RFC 5681 s4.1: the restart window is min(IW, cwnd).

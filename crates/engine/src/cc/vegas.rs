@@ -198,7 +198,7 @@ impl Controller for Vegas {
             self.ssthresh = (self.cwnd / 2).max(2);
         }
         self.cwnd = match congestion.cause {
-            Cause::Loss | Cause::Idle => self.ssthresh,
+            Cause::Loss | Cause::Marked | Cause::Idle => self.ssthresh,
             Cause::LossTahoe => 1,
             // What is still in the network is counted, and a segment is sent.
             Cause::Timeout => congestion.pipe.get() / self.mss + 1,

@@ -152,11 +152,11 @@ impl Fair {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{Body, Class};
+    use crate::packet::{Body, Class, Ecn};
 
     fn packet(flow: u16) -> Packet {
         let (src, dst) = (Endpoint { node: 0, port: flow }, Endpoint { node: 1, port: flow });
-        Packet { id: 0, src, dst, len: 1_500, class: Class::Unmarked, body: Body::Opaque }
+        Packet { id: 0, src, dst, len: 1_500, class: Class::Unmarked, ecn: Ecn::NotEct, body: Body::Opaque }
     }
 
     fn fair() -> Fair {

@@ -23,7 +23,7 @@
 
 use super::tunnel::Tunnel;
 use super::{Receiver, Sender, control_personality, wire_len};
-use crate::packet::{Body, Class, Endpoint, Packet};
+use crate::packet::{Body, Class, Ecn, Endpoint, Packet};
 use crate::tcp::connection::{self, Connection, State};
 use crate::tcp::personality::{Personality, Recovery, RtoPolicy};
 use crate::tcp::segment::Segment;
@@ -365,7 +365,7 @@ fn charge(sends: &mut Option<Sender>, len: u32) {
 /// The driver knows the addresses.
 fn packet(segment: Segment, len: u32) -> Packet {
     let nowhere = Endpoint::default();
-    Packet { id: 0, src: nowhere, dst: nowhere, len, class: Class::User, body: Body::Tcp(segment) }
+    Packet { id: 0, src: nowhere, dst: nowhere, len, class: Class::User, ecn: Ecn::NotEct, body: Body::Tcp(segment) }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::fair::{Fair, exempt_packets};
 use super::tunnel::{Class, Drops, Schedule, Tunnel};
 use super::*;
 use crate::cc::{Algorithm, bbr, cubic, fast, reno, vegas};
-use crate::packet::{self, Body, Endpoint};
+use crate::packet::{self, Body, Ecn, Endpoint};
 use crate::tcp::connection::{Connection, Fault, PairedEnd};
 use crate::time::Duration;
 use crate::units::{Capacity, Rate};
@@ -163,7 +163,7 @@ impl<S: Sends> Path<S> {
 
 pub(super) fn packet(id: u64, len: u32) -> Packet {
     let end = |node| Endpoint { node, port: id as u16 };
-    Packet { id, src: end(1), dst: end(2), len, class: packet::Class::Unmarked, body: Body::Opaque }
+    Packet { id, src: end(1), dst: end(2), len, class: packet::Class::Unmarked, ecn: Ecn::NotEct, body: Body::Opaque }
 }
 
 pub(super) fn at_ms(ms: u64) -> Time {
@@ -472,6 +472,7 @@ fn a_queue_before_the_tunnel_gets_the_guaranteed_rate_whole() {
         dst: Endpoint::default(),
         len: 1_500,
         class: packet::Class::Unmarked,
+        ecn: Ecn::NotEct,
         body: Body::Opaque,
     };
     let (mut now, end) = (Time::ZERO + Duration::from_secs(1), Time::ZERO + Duration::from_secs(1 + seconds));

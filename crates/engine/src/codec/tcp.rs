@@ -3,11 +3,11 @@
 
 use super::checksum::Checksum;
 use super::{CodecError, HeaderKind, room, split, u16_at, u32_at};
-use crate::tcp::segment::{Flags, Options, Segment};
+use crate::tcp::segment::{EcnFlags, Flags, Options, Segment};
 
 /// The header of a TCP segment: the ports, and what the engine knows of the segment.
 ///
-/// The urgent pointer and the bits URG, ECE and CWR are not the engine's: they are skipped, and written as zero.
+/// The urgent pointer and the bit URG are not the engine's: they are skipped, and written as zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpHeader {
     /// The port that it came from.
@@ -41,6 +41,8 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
+const ECE: u8 = 0x40;
+const CWR: u8 = 0x80;
 
 impl TcpHeader {
     /// Bytes of the header, options included.
@@ -61,12 +63,15 @@ impl TcpHeader {
         }
         let (header, payload) = split(bytes, 4 * usize::from(words), KIND)?;
         let bits = fixed[13];
+        let ece = if bits & ECE != 0 { EcnFlags::ECE } else { EcnFlags::NONE };
+        let cwr = if bits & CWR != 0 { EcnFlags::CWR } else { EcnFlags::NONE };
         let flags = Flags {
             syn: bits & SYN != 0,
             ack: bits & ACK != 0,
             fin: bits & FIN != 0,
             rst: bits & RST != 0,
             psh: bits & PSH != 0,
+            ecn: ece.with(cwr),
         };
         let segment = Segment {
             seq: u32_at(fixed, 4),
@@ -100,7 +105,7 @@ impl TcpHeader {
         }
         let out = room(out, len, KIND)?;
         let segment = &self.segment;
-        let Flags { syn, ack, fin, rst, psh } = segment.flags;
+        let Flags { syn, ack, fin, rst, psh, ecn } = segment.flags;
         let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
         out[0..2].copy_from_slice(&self.src_port.to_be_bytes());
         out[2..4].copy_from_slice(&self.dst_port.to_be_bytes());
@@ -108,6 +113,7 @@ impl TcpHeader {
         out[8..12].copy_from_slice(&(if ack { segment.ack } else { 0 }).to_be_bytes());
         out[12] = (len as u8 / 4) << 4;
         out[13] = bit(fin, FIN) | bit(syn, SYN) | bit(rst, RST) | bit(psh, PSH) | bit(ack, ACK);
+        out[13] |= bit(ecn.has(EcnFlags::ECE), ECE) | bit(ecn.has(EcnFlags::CWR), CWR);
         out[14..16].copy_from_slice(&segment.window.to_be_bytes());
         out[CHECKSUM_AT..HEADER_LEN].copy_from_slice(&[0; 4]);
         encode_options(&segment.options, &mut out[HEADER_LEN..]);

@@ -5,13 +5,13 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::checksum::Checksum;
-use super::ip::IpHeader;
+use super::ip::{self, IpHeader};
 use super::ipv4::Ipv4Header;
 use super::ipv6::Ipv6Header;
 use super::tcp::{OPTIONS_MAX, TcpHeader};
 use super::udp::UdpHeader;
 use super::*;
-use crate::tcp::segment::{Flags, Options, SackBlocks, Segment};
+use crate::tcp::segment::{EcnFlags, Flags, Options, SackBlocks, Segment};
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
@@ -64,8 +64,9 @@ fn describe(packet: &[u8]) -> Result<String, CodecError> {
     TcpHeader::verify(inside, ip.pseudo_header())?;
     let (TcpHeader { src_port, dst_port, segment }, _) = TcpHeader::decode(inside)?;
     let Segment { seq, ack, len, window, flags, options } = segment;
-    let Flags { syn, ack: acks, fin, rst, psh } = flags;
-    let names = [(syn, "syn"), (acks, "ack"), (fin, "fin"), (rst, "rst"), (psh, "psh")];
+    let Flags { syn, ack: acks, fin, rst, psh, ecn } = flags;
+    let (ece, cwr) = (ecn.has(EcnFlags::ECE), ecn.has(EcnFlags::CWR));
+    let names = [(syn, "syn"), (acks, "ack"), (fin, "fin"), (rst, "rst"), (psh, "psh"), (ece, "ece"), (cwr, "cwr")];
     let names: Vec<&str> = names.iter().filter(|(is_set, _)| *is_set).map(|(_, name)| *name).collect();
     let names = names.join("+");
     let mut text = format!("{outer}; tcp {src} {src_port} to {dst} {dst_port} {names} seq {seq} ack {ack}");
@@ -191,10 +192,12 @@ fn options() -> impl Strategy<Value = Options> {
 prop_compose! {
     fn tcp_header()(
         (src_port, dst_port, seq, ack, window) in any::<(u16, u16, u32, u32, u16)>(),
-        [syn, acks, fin, rst, psh] in any::<[bool; 5]>(),
+        [syn, acks, fin, rst, psh, ece, cwr] in any::<[bool; 7]>(),
         options in options(),
     ) -> TcpHeader {
-        let flags = Flags { syn, ack: acks, fin, rst, psh };
+        let bit = |is_set, bit| if is_set { bit } else { EcnFlags::NONE };
+        let ecn = bit(ece, EcnFlags::ECE).with(bit(cwr, EcnFlags::CWR));
+        let flags = Flags { syn, ack: acks, fin, rst, psh, ecn };
         // Without the flag the field means nothing.
         let segment = Segment { seq, ack: if acks { ack } else { 0 }, len: 0, window, flags, options };
         TcpHeader { src_port, dst_port, segment }
@@ -338,4 +341,50 @@ proptest! {
         let folded = if sum == 0 { 0 } else { (sum - 1) % 0xffff + 1 };
         prop_assert_eq!(split.finish(), !(folded as u16));
     }
+}
+
+#[test]
+fn a_mark_is_set_in_packets_of_both_versions_and_their_checksums_stay_right() {
+    let mut packets = 0;
+    for digits in include_str!("tests/linux.txt").lines().filter(|line| line.chars().all(|c| c.is_ascii_hexdigit())) {
+        let whole = bytes(digits);
+        for ecn in 0..4 {
+            let mut packet = whole.clone();
+            match IpHeader::decode(&whole).expect("a packet") {
+                (IpHeader::V4(header), _) => {
+                    let header = Ipv4Header { traffic_class: header.traffic_class & !3 | ecn, ..header };
+                    header.encode(&mut packet).expect("there is room");
+                }
+                (IpHeader::V6(header), _) => {
+                    let header = Ipv6Header { traffic_class: header.traffic_class & !3 | ecn, ..header };
+                    header.encode(&mut packet).expect("there is room");
+                }
+            }
+            let before = ip::traffic_class(&packet).expect("it is a packet of IP");
+            assert_eq!(before & 3, ecn);
+            ip::mark(&mut packet);
+            assert_eq!(ip::traffic_class(&packet), Some(before | 3));
+            assert!(describe(&packet).is_ok(), "checksums are right: {:?}", describe(&packet));
+            packets += 1;
+        }
+    }
+    assert_eq!(packets, 4 * 14);
+    for mut other in [vec![], vec![0x45; 19], vec![0x05; 40]] {
+        let before = other.clone();
+        ip::mark(&mut other);
+        assert_eq!(other, before, "no packet of IP");
+    }
+}
+
+#[test]
+fn ports_tell_flows_apart_and_fragments_have_none() {
+    let ip = Ipv4Header::new(A, B, protocol::TCP, 20);
+    let mut packet = [0; 40];
+    ip.encode(&mut packet).expect("there is room");
+    packet[20..24].copy_from_slice(&[0x1f, 0x90, 0, 80]);
+    assert_eq!(ip::ports(&packet), Some((8_080, 80)));
+    Ipv4Header { fragment_offset: 1, ..ip }.encode(&mut packet).expect("there is room");
+    assert_eq!(ip::ports(&packet), None);
+    Ipv4Header { protocol: 1, ..ip }.encode(&mut packet).expect("there is room");
+    assert_eq!(ip::ports(&packet), None, "no port of ICMP");
 }

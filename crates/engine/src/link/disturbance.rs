@@ -110,7 +110,7 @@ impl Node for Disturbance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{Body, Class, Endpoint};
+    use crate::packet::{Body, Class, Ecn, Endpoint};
 
     /// The times in milliseconds and the packets that leave, of a packet each millisecond.
     fn through(parameters: &Parameters, packets: u64) -> Vec<(f64, Packet)> {
@@ -119,7 +119,7 @@ mod tests {
         for id in 0..packets {
             let (src, class, body) = (Endpoint::default(), Class::default(), Body::Opaque);
             let now = Time::ZERO + Duration::from_millis(id);
-            medium.receive(now, Port(0), &Packet { id, src, dst: src, len: 100, class, body });
+            medium.receive(now, Port(0), &Packet { id, src, dst: src, len: 100, class, ecn: Ecn::NotEct, body });
             let end = if id + 1 < packets { now + Duration::from_millis(1) } else { now + Duration::from_secs(1) };
             let mut at = now;
             loop {

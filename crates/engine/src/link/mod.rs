@@ -59,6 +59,8 @@ pub struct Link {
     stats: Stats,
     service: Box<dyn Service>,
     queue: Box<dyn Queue>,
+    /// The queue drops packets that it took.
+    drops_late: bool,
     /// Packets that did not get through, if somebody wants to know.
     discards: Option<Vec<Discard>>,
 }
@@ -121,6 +123,8 @@ pub struct Stats {
     pub dropped: u64,
     /// Bytes that the queue refused or evicted.
     pub dropped_bytes: u64,
+    /// Packets that the queue has marked and not dropped (RFC 3168).
+    pub marked: u64,
     /// Packets lost on the medium.
     pub lost: u64,
     /// Bytes lost on the medium.
@@ -164,6 +168,7 @@ impl Link {
             constant: service.as_constant(),
             stats: Stats::default(),
             service,
+            drops_late: queue.drops_late(),
             queue,
             discards: None,
         }
@@ -218,6 +223,7 @@ impl Link {
     pub fn stats(&self) -> Stats {
         Stats {
             inside: self.queued + self.line.len() as u64,
+            marked: self.queue.marked(),
             // Whoever is served is one packet inside.
             occupancy: self.stats.occupancy + u128::from(self.stats.busy.as_nanos()),
             ..self.stats.clone()
@@ -305,10 +311,17 @@ impl Link {
         }
         if self.queued > 0 {
             self.account(finish);
-            let (entered, packet) =
-                self.queue.dequeue(finish).expect("the queue has what was put in and not taken out");
-            self.queued -= 1;
-            self.serve(finish, entered, &packet);
+            let next = self.queue.dequeue(finish);
+            if self.drops_late {
+                self.drop_late(finish);
+            }
+            match next {
+                Some((entered, packet)) => {
+                    self.queued -= 1;
+                    self.serve(finish, entered, &packet);
+                }
+                None => assert_eq!(self.queued, 0, "the queue has what was put in and not taken out or dropped"),
+            }
         }
     }
 
@@ -364,17 +377,31 @@ impl Link {
         self.account(now);
         match self.queue.enqueue(now, packet, in_service) {
             None => self.queued += 1,
-            Some((entered, victim)) => {
-                self.stats.dropped += 1;
-                self.stats.dropped_bytes += u64::from(victim.len);
-                self.stats.dropped_user += u64::from(victim.class == Class::User);
-                self.stats.dropped_headers += u64::from(victim.class == Class::Header);
-                self.stats.sojourn_dropped += u128::from((now - entered).as_nanos());
-                self.discard(now, false, victim);
-            }
+            Some((entered, victim)) => self.count_drop(now, entered, victim),
+        }
+        if self.drops_late {
+            self.drop_late(now);
         }
         self.stats.queued_max = self.stats.queued_max.max(self.queued);
         self.stats.queued_bytes_max = self.stats.queued_bytes_max.max(self.queue.bytes().get());
+    }
+
+    /// Counts the packets that the queue has dropped of those that waited in it.
+    fn drop_late(&mut self, now: Time) {
+        while let Some((entered, victim)) = self.queue.take_dropped() {
+            self.queued -= 1;
+            self.count_drop(now, entered, victim);
+        }
+    }
+
+    /// Counts a packet that the queue dropped.
+    fn count_drop(&mut self, now: Time, entered: Time, victim: Packet) {
+        self.stats.dropped += 1;
+        self.stats.dropped_bytes += u64::from(victim.len);
+        self.stats.dropped_user += u64::from(victim.class == Class::User);
+        self.stats.dropped_headers += u64::from(victim.class == Class::Header);
+        self.stats.sojourn_dropped += u128::from((now - entered).as_nanos());
+        self.discard(now, false, victim);
     }
 
     /// Integrates the occupancy of the queue up to `now`, before it changes.

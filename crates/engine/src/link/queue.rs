@@ -3,10 +3,15 @@
 //! A discipline is a file: its parameters describe themselves as the [`part`](crate::part) module says, and build the
 //! queue. [`Discipline`] has a line for each.
 
+pub mod codel;
 pub mod drop_tail;
+pub mod dualpi2;
 mod fifo;
+pub mod fq_codel;
 pub mod header_drop;
+mod late;
 pub mod occupancy_drop;
+pub mod pie;
 pub mod red;
 
 use std::fmt::Debug;
@@ -29,8 +34,24 @@ pub trait Queue: Debug + Send {
     /// which it came. Called only while the server is busy, with a packet of `in_service` bytes.
     fn enqueue(&mut self, now: Time, packet: &Packet, in_service: Bytes) -> Option<(Time, Packet)>;
 
-    /// The packet to serve next and the time at which it came; not `None` while more were taken than left.
+    /// The packet to serve next and the time at which it came; `None` once none waits.
     fn dequeue(&mut self, now: Time) -> Option<(Time, Packet)>;
+
+    /// True for a discipline that drops packets after it took them: it is asked for each after every call of `enqueue` and of
+    /// `dequeue`.
+    fn drops_late(&self) -> bool {
+        false
+    }
+
+    /// The next of the packets that were dropped late, and the time at which it came.
+    fn take_dropped(&mut self) -> Option<(Time, Packet)> {
+        None
+    }
+
+    /// Packets so far that it has marked and not dropped (RFC 3168).
+    fn marked(&self) -> u64 {
+        0
+    }
 
     /// Bytes waiting.
     fn bytes(&self) -> Bytes;
@@ -46,6 +67,10 @@ registry! {
         Red(red::Parameters),
         HeaderDrop(header_drop::Parameters),
         OccupancyDrop(occupancy_drop::Parameters),
+        Codel(codel::Parameters),
+        FqCodel(fq_codel::Parameters),
+        Pie(pie::Parameters),
+        DualPi2(dualpi2::Parameters),
     }
 
     /// An empty queue of this discipline.
@@ -73,11 +98,11 @@ pub struct Site<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::packet::{Body, Class, Endpoint, Packet};
+    use crate::packet::{Body, Class, Ecn, Endpoint, Packet};
 
     /// A packet of so many bytes.
     pub(super) fn packet(len: u32) -> Packet {
         let (src, dst) = (Endpoint::default(), Endpoint::default());
-        Packet { id: 0, src, dst, len, class: Class::Unmarked, body: Body::Opaque }
+        Packet { id: 0, src, dst, len, class: Class::Unmarked, ecn: Ecn::NotEct, body: Body::Opaque }
     }
 }

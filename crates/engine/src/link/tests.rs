@@ -10,7 +10,7 @@ use super::repeating::Repeating;
 use super::service::Constant;
 use super::*;
 use crate::graph::Graph;
-use crate::packet::{Body, Class, Endpoint};
+use crate::packet::{Body, Class, Ecn, Endpoint};
 use crate::units::{Capacity, Rate};
 
 /// One byte a microsecond, so that with arrivals on whole microseconds many events coincide.
@@ -38,7 +38,15 @@ struct Outcome {
 }
 
 fn packet(id: u64, len: u32) -> Packet {
-    Packet { id, src: Endpoint::default(), dst: Endpoint::default(), len, class: Class::default(), body: Body::Opaque }
+    Packet {
+        id,
+        src: Endpoint::default(),
+        dst: Endpoint::default(),
+        len,
+        class: Class::default(),
+        ecn: Ecn::NotEct,
+        body: Body::Opaque,
+    }
 }
 
 fn link(setup: &Setup) -> Link {

@@ -5,12 +5,14 @@ mod depart;
 mod handshake;
 
 use super::counters::SenderCounters;
-use super::personality::Personality;
+use super::ecn::Marks;
+use super::personality::{EcnPolicy, Personality};
 use super::receiver::Receiver;
 use super::rto::Rto;
 use super::segment::Segment;
 use super::sender::Sender;
 use super::seq;
+use crate::packet::Ecn;
 use crate::time::{Duration, Time};
 use crate::units::Bytes;
 
@@ -120,6 +122,8 @@ pub struct Connection {
     /// Sequence number and acknowledgement of the segment whose window was taken last (RFC 9293 SND.WL1, WL2).
     window_from: (u64, u64),
     agreed: Agreed,
+    /// The state of ECN, if both ends use it.
+    marks: Option<Box<Marks>>,
     receiver: Receiver,
     time_wait_until: Option<Time>,
     clock_phase: Duration,
@@ -183,6 +187,10 @@ impl Connection {
         let (hello_first, hello_second) = (first.syn_options(), second.syn_options());
         first.agree(&hello_second);
         second.agree(&hello_first);
+        let wishes = [a, b].map(|end| end.personality.ecn);
+        if !wishes.contains(&EcnPolicy::Off) && wishes.contains(&EcnPolicy::Request) {
+            (first.marks, second.marks) = (Some(Box::default()), Some(Box::default()));
+        }
         (first.irs, second.irs) = (b.isn, a.isn);
         let (first_edge, second_edge) = (first.receiver.edge(), second.receiver.edge());
         first.open(second_edge, 0);
@@ -199,6 +207,7 @@ impl Connection {
             phase,
             fault: None,
             agreed: Agreed::default(),
+            marks: None,
             clock_phase,
             hello: Some(Box::new(Hello {
                 personality: personality.clone(),
@@ -369,6 +378,17 @@ impl Connection {
     /// Payload bytes of a full segment, options taken off; 0 before the SYNs have agreed.
     pub fn mss(&self) -> Bytes {
         Bytes::new(self.payload_max())
+    }
+
+    /// The ECN field for the packet of the segment that was polled last (RFC 3168 s5).
+    #[inline]
+    pub fn departing_ecn(&self) -> Ecn {
+        self.marks.as_ref().map_or(Ecn::NotEct, |marks| marks.departing())
+    }
+
+    /// True if both ends agreed to use ECN.
+    pub fn uses_ecn(&self) -> bool {
+        self.marks.is_some()
     }
 
     /// The byte of our stream, from 0, at which a segment of ours begins.

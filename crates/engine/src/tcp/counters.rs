@@ -13,6 +13,8 @@ pub struct SenderCounters {
     pub timeouts: u64,
     /// Losses found by duplicate ACKs, SACK or RACK: once per recovery.
     pub fast_retransmits: u64,
+    /// Reductions of the window because the peer told of marks (RFC 3168 s6.1.2): one a window of data at most.
+    pub marks: u64,
     /// Reductions of the window that were taken back, their cause being no loss (RFC 5682, RFC 4015).
     pub undone: u64,
     /// Tail-loss probes (RFC 8985 s7).

@@ -40,6 +40,10 @@ pub(crate) struct Flight {
     pub(crate) undo_spurious: bool,
     /// Set to restart the retransmission timer; the sender does so and clears it.
     pub(crate) restart_timer: bool,
+    /// The most bytes of those that the acknowledgement at hand reports which it may report as marked: none without ECN.
+    pub(crate) marked_max: u64,
+    /// The window was reduced for congestion since this was last cleared: the peer is told (RFC 3168 s6.1.2, CWR).
+    pub(crate) reduced: bool,
     /// Rules of the 1990s.
     pub(crate) era: EraRules,
     /// Counts of what has happened so far.
@@ -100,6 +104,7 @@ impl Flight {
             srtt: self.rto.srtt(),
             may_grow,
             window_limited: limited || self.era.halve_usable,
+            marked: Bytes::new(acked.min(self.marked_max)),
         });
     }
 
@@ -108,9 +113,13 @@ impl Flight {
         let Shrink { cause, in_flight, inflation, repeated, pipe, timeouts } = event;
         // RFC 5681 s3.2 step 2: what limited transmit sent beyond the window does not count.
         let in_flight = match cause {
-            Cause::Loss | Cause::LossTahoe => in_flight.min(self.controller.window().get().max(self.mss)),
+            Cause::Loss | Cause::LossTahoe | Cause::Marked => {
+                in_flight.min(self.controller.window().get().max(self.mss))
+            }
             Cause::Timeout | Cause::Idle => in_flight,
         };
+        self.reduced |= cause != Cause::Idle;
+        self.counters.marks += u64::from(cause == Cause::Marked);
         let usable = (self.controller.window().get() + inflation).min(self.edge.saturating_sub(self.una));
         self.controller.on_congestion(&Congestion {
             now,

@@ -5,6 +5,7 @@
 pub mod connection;
 pub mod counters;
 pub(crate) mod delivery;
+pub(crate) mod ecn;
 pub(crate) mod flight;
 pub mod personality;
 pub(crate) mod receiver;

@@ -72,6 +72,23 @@ impl WindowUpdate {
         &[("two-segments", WindowUpdate::TwoSegments), ("doubled", WindowUpdate::Doubled)];
 }
 
+/// The use of explicit congestion notification (RFC 3168), which both ends of a connection agree on in their SYNs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnPolicy {
+    /// It is not used.
+    Off,
+    /// It is used if the peer, opening a connection, asks for it (Linux's `tcp_ecn` 2, its default).
+    Accept,
+    /// The end asks for it when it opens a connection, and accepts it when the peer does (Linux's `tcp_ecn` 1).
+    Request,
+}
+
+impl EcnPolicy {
+    /// The registry: all with their names in scenario files.
+    pub const ALL: &[(&str, EcnPolicy)] =
+        &[("off", EcnPolicy::Off), ("accept", EcnPolicy::Accept), ("request", EcnPolicy::Request)];
+}
+
 /// Loss-recovery rules of the 1990s that later RFCs settled; only Tahoe, Reno and NewReno look at them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EraRules {
@@ -177,6 +194,8 @@ pub struct Personality {
     pub timestamps: bool,
     /// Offer selective acknowledgements (RFC 2018).
     pub sack: bool,
+    /// Explicit congestion notification: whether to use it, and who asks.
+    pub ecn: EcnPolicy,
     /// Duplicate ACKs that mean a loss (RFC 5681: 3; the tuning paper's "super" fast retransmit: 1).
     pub dupack_threshold: u32,
     /// Send new data on the first two duplicate ACKs (RFC 3042).
@@ -230,6 +249,7 @@ impl Personality {
             window_scaling: false,
             timestamps: false,
             sack: false,
+            ecn: EcnPolicy::Off,
             dupack_threshold: 3,
             limited_transmit: false,
             recovery: Recovery::Reno,
@@ -286,6 +306,7 @@ impl Personality {
             window_scaling: true,
             timestamps: true,
             sack: false,
+            ecn: EcnPolicy::Off,
             dupack_threshold: 3,
             limited_transmit: true,
             recovery: Recovery::NewReno,
@@ -330,6 +351,7 @@ impl Personality {
             recovery: Recovery::RackTlp,
             controller: Algorithm::Cubic(cubic::Parameters { hystart: HyStart::Classic }),
             window_in_segments: true,
+            ecn: EcnPolicy::Accept,
             frto: true,
             undo_spurious: true,
             abc_limit_segments: None,

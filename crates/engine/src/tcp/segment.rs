@@ -30,6 +30,34 @@ pub struct Flags {
     pub rst: bool,
     /// Push.
     pub psh: bool,
+    /// The bits for explicit congestion notification.
+    pub ecn: EcnFlags,
+}
+
+/// The control bits for explicit congestion notification (RFC 3168 s6.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EcnFlags(u8);
+
+impl EcnFlags {
+    /// None of them.
+    pub const NONE: EcnFlags = EcnFlags(0);
+    /// ECN echo: a packet of the other direction came with a mark.
+    pub const ECE: EcnFlags = EcnFlags(1);
+    /// Congestion window reduced: the sender has answered the echo.
+    pub const CWR: EcnFlags = EcnFlags(2);
+    /// Both: in a SYN, the wish to use ECN (RFC 3168 s6.1.1).
+    pub const BOTH: EcnFlags = EcnFlags(3);
+
+    /// True if all of these bits are set.
+    pub const fn has(self, bits: EcnFlags) -> bool {
+        self.0 & bits.0 == bits.0
+    }
+
+    /// These bits and those.
+    #[must_use]
+    pub const fn with(self, bits: EcnFlags) -> EcnFlags {
+        EcnFlags(self.0 | bits.0)
+    }
 }
 
 impl Flags {

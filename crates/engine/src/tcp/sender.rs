@@ -99,6 +99,8 @@ impl Sender {
                 frto: personality.frto,
                 undo_spurious: personality.undo_spurious,
                 restart_timer: false,
+                marked_max: 0,
+                reduced: false,
                 retransmit_at: None,
                 rtt: None,
                 counters: SenderCounters::default(),

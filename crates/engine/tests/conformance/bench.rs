@@ -3,6 +3,7 @@
 //! Numbers are positions in each end's stream: 0 is the SYN, 1 the first byte. Both initial sequence numbers lie just
 //! below the wrap, so that every longer exchange crosses it.
 
+use headend_engine::packet::Ecn;
 use headend_engine::tcp::connection::{Connection, Output, State};
 use headend_engine::tcp::personality::{DelayedAck, Personality, RtoPolicy};
 use headend_engine::tcp::segment::{Flags, Options, Segment};
@@ -197,6 +198,12 @@ impl Bench {
     /// Segments that leave now, in answer to one.
     pub(crate) fn hear(&mut self, segment: Segment) -> Vec<String> {
         self.tcp.receive(self.now, &segment);
+        self.poll()
+    }
+
+    /// Segments that leave now, in answer to one whose packet has this ECN field.
+    pub(crate) fn hear_with(&mut self, segment: Segment, ecn: Ecn) -> Vec<String> {
+        self.tcp.receive_with(self.now, &segment, ecn);
         self.poll()
     }
 

@@ -3,6 +3,7 @@
 mod bench;
 
 mod close;
+mod ecn;
 mod open;
 mod options;
 mod receive;

@@ -3,7 +3,7 @@
 
 use headend_engine::cable::docsis::{Channel, ChannelDirection, Docsis, Modem, UpstreamCounters};
 use headend_engine::node::{Node, Step};
-use headend_engine::packet::{Body, Class, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Ecn, Endpoint, Packet};
 use headend_engine::rng::Rng;
 use headend_engine::time::{Duration, Time};
 
@@ -30,7 +30,7 @@ pub struct Rates {
 
 pub fn packet(id: u64) -> Packet {
     let end = Endpoint::default();
-    Packet { id, src: end, dst: end, len: 40, class: Class::default(), body: Body::Opaque }
+    Packet { id, src: end, dst: end, len: 40, class: Class::default(), ecn: Ecn::NotEct, body: Body::Opaque }
 }
 
 /// A channel with nothing but so many opportunities in each MAP, and modems that ask anew for each packet.

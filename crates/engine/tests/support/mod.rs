@@ -5,7 +5,7 @@ pub mod chaos;
 
 use headend_engine::graph::Graph;
 use headend_engine::node::{Node, Port, Step};
-use headend_engine::packet::{Body, Class, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Ecn, Endpoint, Packet};
 use headend_engine::tcp::connection::{Connection, Output, PairedEnd};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::tcp::segment::Segment;
@@ -96,6 +96,7 @@ impl Node for Talker {
                         dst: Endpoint::default(),
                         len: self.personality.wire_len(&segment),
                         class: Class::default(),
+                        ecn: Ecn::NotEct,
                         body: Body::Tcp(segment),
                     },
                 )

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use headend_engine::codec::ip::IpHeader;
-use headend_engine::packet::Class;
+use headend_engine::codec::ip::{self, IpHeader};
+use headend_engine::packet::{Class, Ecn};
 
 /// Addresses and the numbers of the nodes that have them.
 pub type Addresses = BTreeMap<IpAddr, u16>;
@@ -39,15 +39,10 @@ impl Attachment {
     }
 }
 
-/// The mark of a packet, by its differentiated services code point; none if it is no packet of IP.
-pub(super) fn class(packet: &[u8]) -> Class {
-    let octet = match packet {
-        // RFC 791 and RFC 2474 s3: the octet after version and length. RFC 8200 s3: the one after the version, across two bytes.
-        [first, second, ..] if first >> 4 == 4 => *second,
-        [first, second, ..] if first >> 4 == 6 => first << 4 | second >> 4,
-        _ => return Class::Unmarked,
-    };
-    Class::of_code_point(octet >> 2)
+/// The marks of a packet: by its differentiated services code point, and its word on congestion. None if it is no packet of IP.
+pub(super) fn marks(packet: &[u8]) -> (Class, Ecn) {
+    ip::traffic_class(packet)
+        .map_or((Class::Unmarked, Ecn::NotEct), |octet| (Class::of_code_point(octet >> 2), Ecn::of_bits(octet)))
 }
 
 #[cfg(test)]
@@ -76,16 +71,16 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_is_read_of_both_versions_whatever_ecn_says() {
-        for mark in [Class::Header, Class::User, Class::Unmarked] {
-            for ecn in 0..4 {
-                let octet = mark.code_point() << 2 | ecn;
-                assert_eq!(class(&[0x45, octet, 0, 0]), mark);
-                assert_eq!(class(&[0x60 | octet >> 4, octet << 4, 0, 0]), mark);
-                assert_eq!(class(&[0x05, octet]), Class::Unmarked, "no packet of IP");
+    fn both_marks_are_read_of_both_versions() {
+        for class in [Class::Header, Class::User, Class::Unmarked] {
+            for ecn in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce] {
+                let octet = class.code_point() << 2 | ecn.bits();
+                assert_eq!(marks(&[0x45, octet, 0, 0]), (class, ecn));
+                assert_eq!(marks(&[0x60 | octet >> 4, octet << 4, 0, 0]), (class, ecn));
+                assert_eq!(marks(&[0x05, octet]), (Class::Unmarked, Ecn::NotEct), "no packet of IP");
             }
         }
-        assert_eq!(class(&[0x45]), Class::Unmarked);
-        assert_eq!(class(&[0x45, 46 << 2]), Class::Unmarked, "a call");
+        assert_eq!(marks(&[0x45]), (Class::Unmarked, Ecn::NotEct));
+        assert_eq!(marks(&[0x45, 46 << 2]).0, Class::Unmarked, "a call");
     }
 }

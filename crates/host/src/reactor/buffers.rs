@@ -1,6 +1,7 @@
 //! The bytes of the packets that are inside the node. A packet's `id` is the number of its buffer, so nothing is looked
 //! up; buffers are used again, so nothing is allocated once there are enough.
 
+use headend_engine::codec::ip;
 use headend_engine::packet::{Discard, Packet};
 use headend_engine::time::Duration;
 
@@ -92,6 +93,12 @@ impl Buffers {
     pub(super) fn packet(&self, id: u64) -> (&[u8], Duration, Option<OpenChecksum>) {
         let buffer = &self.buffers[id as usize];
         (&buffer.bytes[..buffer.len], buffer.unread, buffer.open)
+    }
+
+    /// Marks the packet in the buffer as having met congestion; `frame` bytes come before it.
+    pub(super) fn mark(&mut self, id: u64, frame: usize) {
+        let buffer = &mut self.buffers[id as usize];
+        ip::mark(&mut buffer.bytes[frame..buffer.len]);
     }
 
     /// Gives the buffer of a packet back that is gone; of two, when both are.

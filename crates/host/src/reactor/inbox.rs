@@ -70,13 +70,14 @@ impl Inbox {
 
 #[cfg(test)]
 mod tests {
-    use headend_engine::packet::{Body, Class, Endpoint};
+    use headend_engine::packet::{Body, Class, Ecn, Endpoint};
 
     use super::*;
 
     fn put(inbox: &mut Inbox, port: u16, came_ns: u64) {
         let end = Endpoint { node: 0, port: 0 };
-        let packet = Packet { id: 0, src: end, dst: end, len: 1, class: Class::default(), body: Body::Opaque };
+        let packet =
+            Packet { id: 0, src: end, dst: end, len: 1, class: Class::default(), ecn: Ecn::NotEct, body: Body::Opaque };
         inbox.put(Port(port), Waiting { came: Time::from_nanos(came_ns), unread: Duration::ZERO, packet });
     }
 

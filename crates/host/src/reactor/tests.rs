@@ -3,12 +3,16 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use headend_engine::codec::ipv4::Ipv4Header;
+use headend_engine::codec::protocol;
 use headend_engine::graph::Graph;
 use headend_engine::link::Link;
 use headend_engine::link::loss::List;
+use headend_engine::link::queue::codel::{self, Codel, Times};
 use headend_engine::link::queue::header_drop::Early;
 use headend_engine::link::queue::{DropTail, HeaderDrop, Queue};
 use headend_engine::link::service::Constant;
+use headend_engine::packet::Class;
 use headend_engine::rng::Rng;
 use headend_engine::units::{Bytes, Capacity, Rate};
 
@@ -392,4 +396,35 @@ fn a_router_of_circuits_drops_real_headers_first_by_their_code_point() {
     let stats = reactor.node().nodes()[0].stats();
     assert_eq!((arrived(Class::User), stats.dropped_user), (20, 0), "there is room for them all");
     assert!(arrived(Class::Header) <= 4 && stats.dropped_headers >= 36, "of 40 headers: {stats:?}");
+}
+
+#[test]
+fn a_queue_marks_real_packets_that_can_be_marked_and_drops_others() {
+    // By turns with and without ECN, 8 ms of service each: all after the first few wait longer than CoDel lets them.
+    let packet = |n: u8| {
+        let mut bytes = vec![n; 1_000];
+        let header = Ipv4Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), protocol::UDP, 980);
+        let ecn = if n.is_multiple_of(2) { Ecn::Ect0 } else { Ecn::NotEct };
+        let header = Ipv4Header { traffic_class: 46 << 2 | ecn.bits(), ..header };
+        header.encode(&mut bytes).expect("there is room");
+        bytes
+    };
+    let mut script = Script::new((0..100).map(|n| (0, 0, packet(n))));
+    let times = Times { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
+    let queue = Codel::new(codel::Parameters { buffer: Capacity::Unlimited, times, marks: true });
+    let mut reactor = reactor(link_with(Box::new(queue), vec![], Duration::ZERO), limits());
+    run(&mut reactor, &mut script);
+    let stats = reactor.node().nodes()[0].stats();
+    let mut marked = 0;
+    for (_, _, bytes) in &script.gone {
+        assert_eq!(Ipv4Header::verify(bytes), Ok(()), "the checksum covers the mark");
+        assert_eq!(bytes[1] >> 2, 46, "the code point stays");
+        marked += u64::from(Ecn::of_bits(bytes[1]) == Ecn::Ce);
+        let (before, ecn) = (packet(bytes[999])[1], Ecn::of_bits(bytes[1]));
+        assert!(ecn.bits() == before & 3 || (ecn == Ecn::Ce && before & 3 == Ecn::Ect0.bits()), "{ecn:?}");
+    }
+    assert!(marked >= 3 && marked == stats.marked, "{marked}: {stats:?}");
+    assert!(stats.dropped > 0 && script.gone.len() as u64 == 100 - stats.dropped, "{stats:?}");
+    let with_ecn = script.gone.iter().filter(|(_, _, bytes)| bytes[999].is_multiple_of(2)).count();
+    assert_eq!(with_ecn, 50, "none of those is dropped");
 }

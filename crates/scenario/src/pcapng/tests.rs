@@ -2,7 +2,7 @@ use std::net::Ipv6Addr;
 
 use headend_engine::codec::ipv6::Ipv6Header;
 use headend_engine::codec::udp::UdpHeader;
-use headend_engine::packet::Class;
+use headend_engine::packet::{Class, Ecn};
 use headend_engine::rng::Rng;
 use headend_engine::tcp::segment::{Flags, Options, SackBlocks};
 
@@ -14,7 +14,7 @@ const SERVER: Endpoint = Endpoint { node: 1, port: 1024 };
 
 fn packet(id: u64, src: Endpoint, dst: Endpoint, segment: Segment) -> Packet {
     let len = 40 + segment.options.wire_len() + segment.len;
-    Packet { id, src, dst, len, class: Class::default(), body: Body::Tcp(segment) }
+    Packet { id, src, dst, len, class: Class::default(), ecn: Ecn::NotEct, body: Body::Tcp(segment) }
 }
 
 /// A hand-shake, two segments that arrive in the wrong order, and an end: what a clean capture at the client shows.
@@ -123,7 +123,7 @@ fn any_segment(rng: &mut Rng) -> Segment {
         }
     }
     // A reset's payload is text to tshark, and its length none.
-    let flags = Flags { syn: is(4), ack: is(5), fin: is(6), rst: false, psh: is(7) };
+    let flags = Flags { syn: is(4), ack: is(5), fin: is(6), rst: false, psh: is(7), ..Flags::default() };
     let ack = if flags.ack { rng.bits() as u32 } else { 0 };
     let (seq, len, window) = (rng.bits() as u32, rng.bits() as u32 % 1_400, rng.bits() as u16);
     Segment { seq, ack, len, window, flags, options }

@@ -29,6 +29,9 @@ pub struct LinkRow {
     /// Most bytes ever waiting, the packet in service not counted.
     #[serde(default)]
     pub queue_bytes_max: u64,
+    /// Packets that the queue marked instead of dropping them.
+    #[serde(default)]
+    pub marked: u64,
     /// Packets lost on the medium.
     pub lost: u64,
     /// Bytes handed over at the far end.
@@ -94,5 +97,11 @@ pub(super) const COLUMNS: &[ColumnOf<LinkRow>] = &[
         "s",
         |_, link| ratio(link.sojourn_ns as f64 / 1e9, link.served as f64),
         "Mean time that a packet spent in the queue and being sent, propagation not included, of all packets whose sending ended. Of a modem the time lasts until the packet is delivered at the far end.",
+    ),
+    count(
+        "marked",
+        "packets",
+        |_, link| link.marked,
+        "Packets of connections with ECN that the queue marked and would have dropped without.",
     ),
 ];

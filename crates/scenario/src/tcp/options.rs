@@ -1,6 +1,6 @@
 //! The fields of a personality that are not its congestion control: what each takes, and what it changes.
 
-use headend_engine::tcp::personality::{EraRules, Headers, Personality, Recovery, Repeat, WindowUpdate};
+use headend_engine::tcp::personality::{EcnPolicy, EraRules, Headers, Personality, Recovery, Repeat, WindowUpdate};
 
 use super::INHERITED;
 use crate::fields::{Field, Kind, SIZE_BYTES_MAX};
@@ -137,6 +137,15 @@ pub static OPTIONS: &[TcpOption] = &[
         "Offer selective acknowledgements (RFC 2018).",
         |p, s| p.sack = s.flag(),
         |p| p.sack.to_string(),
+    ),
+    option(
+        "ecn",
+        "ecn",
+        Kind::Choice(|| keys(EcnPolicy::ALL)),
+        "Explicit congestion notification (RFC 3168), so that queues can mark packets instead of dropping them: `request` it when \
+         opening a connection and accept it, `accept` it if the peer asks for it, or `off`.",
+        |p, s| p.ecn = named(EcnPolicy::ALL, &s.text()),
+        |p| name_of(EcnPolicy::ALL, &p.ecn),
     ),
     option(
         "dupack_threshold",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use headend_engine::circuit::in_band::{self, Acknowledgement, OVERHEAD};
-use headend_engine::packet::{Body, Class, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Ecn, Endpoint, Packet};
 use headend_engine::time::Time;
 
 use super::{Edge, End, Mouth};
@@ -30,7 +30,7 @@ impl Mouth {
     /// A datagram between the two ends, which routers take for one of anybody's.
     fn datagram(&self, node: u16, id: u64, len: u32) -> Packet {
         let src = Endpoint { node, port: self.first_port };
-        Packet { id, src, dst: self.peer, len, class: Class::Unmarked, body: Body::Opaque }
+        Packet { id, src, dst: self.peer, len, class: Class::Unmarked, ecn: Ecn::NotEct, body: Body::Opaque }
     }
 }
 

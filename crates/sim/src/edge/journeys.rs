@@ -118,7 +118,7 @@ fn key(packet: &Packet) -> (u16, u64) {
 
 #[cfg(test)]
 mod tests {
-    use headend_engine::packet::{Body, Class, Endpoint};
+    use headend_engine::packet::{Body, Class, Ecn, Endpoint};
 
     use super::*;
 
@@ -128,7 +128,7 @@ mod tests {
 
     fn packet(id: u64) -> Packet {
         let at = |node| Endpoint { node, port: 0 };
-        Packet { id, src: at(1), dst: at(2), len: 100, class: Class::User, body: Body::Opaque }
+        Packet { id, src: at(1), dst: at(2), len: 100, class: Class::User, ecn: Ecn::NotEct, body: Body::Opaque }
     }
 
     #[test]

@@ -47,13 +47,13 @@ impl Pieces {
 
 #[cfg(test)]
 mod tests {
-    use headend_engine::packet::{Body, Class, Endpoint};
+    use headend_engine::packet::{Body, Class, Ecn, Endpoint};
 
     use super::*;
 
     fn packet(id: u64, len: u32) -> Packet {
         let at = |node| Endpoint { node, port: 0 };
-        Packet { id, src: at(1), dst: at(2), len, class: Class::Unmarked, body: Body::Opaque }
+        Packet { id, src: at(1), dst: at(2), len, class: Class::Unmarked, ecn: Ecn::NotEct, body: Body::Opaque }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use headend_engine::circuit::reliable;
 use headend_engine::node::Port;
-use headend_engine::packet::Endpoint;
+use headend_engine::packet::{Ecn, Endpoint};
 use headend_engine::tcp::connection::{Connection, Output, Snapshot, State};
 use headend_engine::tcp::segment::Segment;
 use headend_engine::time::{Time, earlier};
@@ -181,10 +181,11 @@ impl End {
         self.record.wire += len;
     }
 
-    /// Takes a segment that arrived in a packet of `len` bytes. The application reads what it brought, and may answer.
-    pub(crate) fn receive(&mut self, now: Time, segment: &Segment, len: Bytes) {
+    /// Takes a segment that arrived in a packet of `len` bytes with this ECN field. The application reads what it brought, and may
+    /// answer.
+    pub(crate) fn receive(&mut self, now: Time, segment: &Segment, len: Bytes, ecn: Ecn) {
         let Setup { connection, application, .. } = &mut self.setup;
-        connection.receive(now, segment);
+        connection.receive_with(now, segment, ecn);
         if let Some(rtt) = connection.take_rtt() {
             self.record.rtt.record(rtt);
         }

@@ -4,7 +4,7 @@
 use headend_engine::circuit::reliable::{Gate, Output, Ring};
 use headend_engine::circuit::wire_len;
 use headend_engine::node::Step;
-use headend_engine::packet::{Body, Class, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Ecn, Endpoint, Packet};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::time::Time;
 use headend_engine::units::Bytes;
@@ -77,7 +77,7 @@ impl Host {
                 return None;
             }
         };
-        let packet = Packet { id: self.next_id, src, dst, len, class, body: Body::Tcp(segment) };
+        let packet = Packet { id: self.next_id, src, dst, len, class, ecn: Ecn::NotEct, body: Body::Tcp(segment) };
         self.next_id += 1;
         if let Some(log) = &mut self.log {
             log.push(Event { time: now, what: What::Sent, packet });

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use headend_engine::circuit::unreliable::{Frame, Refused, Socket};
 use headend_engine::circuit::{self, Receiver};
 use headend_engine::node::Port;
-use headend_engine::packet::{Body, Class, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Ecn, Endpoint, Packet};
 use headend_engine::tcp::connection::{self, Connection};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::tcp::segment::Segment;
@@ -74,7 +74,15 @@ impl Media {
                 let (len, class) = self.dress(&segment);
                 let id = *next_id;
                 *next_id += 1;
-                Some(Packet { id, src: self.at, dst: self.peer, len, class, body: Body::Tcp(segment) })
+                Some(Packet {
+                    id,
+                    src: self.at,
+                    dst: self.peer,
+                    len,
+                    class,
+                    ecn: Ecn::NotEct,
+                    body: Body::Tcp(segment),
+                })
             }
             Want::Wait(wake) => {
                 self.wake = wake.unwrap_or(Time::MAX);
@@ -194,7 +202,7 @@ impl Source {
                 let id = *next_id;
                 *next_id += 1;
                 let class = Class::Unmarked;
-                Packet { id, src, dst, len, class, body: Body::Opaque }
+                Packet { id, src, dst, len, class, ecn: Ecn::NotEct, body: Body::Opaque }
             });
             self.next_frame += self.encoder.interval;
         }
@@ -341,7 +349,7 @@ impl Sink {
             Answers::Nobody => {}
             Answers::Circuit(receiver, _) => receiver.receive(now, 0, segment),
             Answers::Stream(connection, _) => {
-                connection.receive(now, segment);
+                connection.receive_with(now, segment, packet.ecn);
                 connection.read(Bytes::MAX);
                 self.ledger.borrow_mut().read_to(now, connection.received().get());
             }

@@ -1,7 +1,7 @@
 //! Streams of datagrams: a source that sends packets at a rate, and a sink that counts what arrives.
 
 use headend_engine::node::Port;
-use headend_engine::packet::{Body, Class, DATAGRAM_HEADERS, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, DATAGRAM_HEADERS, Ecn, Endpoint, Packet};
 use headend_engine::time::{Duration, Time};
 use headend_engine::units::{Bytes, Rate};
 
@@ -90,7 +90,7 @@ impl Source {
             }
         }
         let len = self.packet.get() as u32;
-        Packet { id, src, dst: self.peer, len, class: Class::Unmarked, body: Body::Opaque }
+        Packet { id, src, dst: self.peer, len, class: Class::Unmarked, ecn: Ecn::NotEct, body: Body::Opaque }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A network with its hosts outside.
 
-use headend_engine::packet::{Body, Class, Endpoint};
+use headend_engine::packet::{Body, Class, Ecn, Endpoint};
 use headend_engine::time::Duration;
 use headend_engine::units::{Bytes, Rate};
 
@@ -38,7 +38,7 @@ fn network() -> Network {
 
 fn packet(id: u64, from: u16, to: u16, len: u32) -> Packet {
     let end = |node| Endpoint { node, port: 0 };
-    Packet { id, src: end(from), dst: end(to), len, class: Class::default(), body: Body::Opaque }
+    Packet { id, src: end(from), dst: end(to), len, class: Class::default(), ecn: Ecn::NotEct, body: Body::Opaque }
 }
 
 /// Polls until nothing more happens: when each packet leaves, and at which port.

@@ -1,7 +1,7 @@
 //! Two connections and the relay between them.
 
 use headend_engine::node::Port;
-use headend_engine::packet::Endpoint;
+use headend_engine::packet::{Ecn, Endpoint};
 use headend_engine::relay::{Action, Condition, Relay, RelayModel, Side, View};
 use headend_engine::tcp::connection::{Connection, Output, State};
 use headend_engine::tcp::segment::Segment;
@@ -71,9 +71,9 @@ impl Pair {
         self.relay.held(to)
     }
 
-    /// Takes a segment that arrived on one side.
-    pub(super) fn receive(&mut self, now: Time, side: Side, segment: &Segment) {
-        self.legs[side as usize].connection.receive(now, segment);
+    /// Takes a segment that arrived on one side, in a packet with this ECN field.
+    pub(super) fn receive(&mut self, now: Time, side: Side, segment: &Segment, ecn: Ecn) {
+        self.legs[side as usize].connection.receive_with(now, segment, ecn);
     }
 
     /// Lets the relay move what it can, and then polls the connections; a wait is that of both.

@@ -9,6 +9,7 @@ mod in_band;
 mod lossless;
 mod media;
 mod proxy;
+mod queues;
 mod recorded;
 mod sockets;
 #[path = "../../../scenario/src/pcapng/tshark.rs"]

@@ -1,14 +1,22 @@
 //! Timelines worked out by hand (drawn in docs/explanation/docsis.md), and what must hold of any.
 
 use super::*;
-use crate::packet::{Body, Class, Endpoint};
+use crate::packet::{Body, Class, Ecn, Endpoint};
 use crate::rng::Rng;
 use crate::units::Rate;
 
 const ACK: u32 = 40;
 
 fn packet(id: u64, len: u32) -> Packet {
-    Packet { id, src: Endpoint::default(), dst: Endpoint::default(), len, class: Class::default(), body: Body::Opaque }
+    Packet {
+        id,
+        src: Endpoint::default(),
+        dst: Endpoint::default(),
+        len,
+        class: Class::default(),
+        ecn: Ecn::NotEct,
+        body: Body::Opaque,
+    }
 }
 
 fn network(channel: Channel, modem: &Modem, modems: usize, seed: u64) -> Docsis {

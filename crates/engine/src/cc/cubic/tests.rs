@@ -38,6 +38,7 @@ impl Clocked {
             srtt: Some(self.rtt),
             may_grow: true,
             window_limited,
+            marked: Bytes::ZERO,
         });
     }
 
@@ -286,6 +287,7 @@ proptest! {
                     srtt: Some(Duration::from_nanos(gap)),
                     may_grow: true,
                     window_limited: kind % 4 != 0,
+                    marked: Bytes::ZERO,
                 }),
             }
             match kind {

@@ -19,6 +19,7 @@ fn ack(at_ms: u64, rtt_ms: u64, segments: u64) -> Ack {
         srtt: None,
         may_grow: true,
         window_limited: true,
+        marked: Bytes::ZERO,
     }
 }
 

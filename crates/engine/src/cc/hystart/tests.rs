@@ -33,6 +33,7 @@ impl Path {
                 srtt: Some(rtt),
                 may_grow: true,
                 window_limited: true,
+                marked: Bytes::ZERO,
             };
             if self.slow_start.is_over(&ack, Some(rtt), self.rtt_min, self.cwnd) {
                 return true;

@@ -28,6 +28,7 @@ impl Clocked {
             srtt: Some(self.rtt),
             may_grow: true,
             window_limited: true,
+            marked: Bytes::ZERO,
         });
     }
 

@@ -21,6 +21,7 @@ fn ack(reno: &mut Reno, bytes: u64) {
         srtt: None,
         may_grow: true,
         window_limited: true,
+        marked: Bytes::ZERO,
     });
 }
 
@@ -114,7 +115,16 @@ fn nothing_grows_in_recovery_or_without_use_of_the_window() {
         for mut reno in [Reno::new(setup(false)), avoiding(setup(false), 8)] {
             let (before, acked) = (reno.window(), Bytes::new(MSS));
             let now = Time::ZERO;
-            reno.on_ack(&Ack { now, acked, in_flight: before, rtt: None, srtt: None, may_grow, window_limited });
+            reno.on_ack(&Ack {
+                now,
+                acked,
+                in_flight: before,
+                rtt: None,
+                srtt: None,
+                may_grow,
+                window_limited,
+                marked: Bytes::ZERO,
+            });
             assert_eq!(reno.window(), before);
         }
     }

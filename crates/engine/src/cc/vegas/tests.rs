@@ -39,6 +39,7 @@ impl Path {
             srtt: None,
             may_grow,
             window_limited: true,
+            marked: Bytes::ZERO,
         });
     }
 

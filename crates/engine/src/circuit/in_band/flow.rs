@@ -238,6 +238,7 @@ impl Flow {
             srtt: moment.srtt,
             may_grow: self.recovery.is_none(),
             window_limited,
+            marked: Bytes::ZERO,
         });
         self.acked_datagrams = 0;
     }

@@ -1,10 +1,10 @@
 use super::*;
-use crate::packet::{Body, Class as Mark, Endpoint};
+use crate::packet::{Body, Class as Mark, Ecn, Endpoint};
 use crate::units::Chance;
 
 fn packet(id: u64, len: u32) -> Packet {
     let (src, dst) = (Endpoint::default(), Endpoint::default());
-    Packet { id, src, dst, len, class: Mark::Unmarked, body: Body::Opaque }
+    Packet { id, src, dst, len, class: Mark::Unmarked, ecn: Ecn::NotEct, body: Body::Opaque }
 }
 
 fn class(room: u64, weight: u32) -> Class {

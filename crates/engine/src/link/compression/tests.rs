@@ -10,6 +10,7 @@ use crate::link::loss::List;
 use crate::link::queue::DropTail;
 use crate::link::service::Constant;
 use crate::node::{Node, Port, Step};
+use crate::packet::Ecn;
 use crate::tcp::segment::{Flags, Options, Segment};
 use crate::time::{Duration, Time};
 use crate::units::{Capacity, Rate};
@@ -28,7 +29,15 @@ fn header(number: u32, port: u16) -> Packet {
     };
     let dst = Endpoint { node: 1, port };
     let id = u64::from(number);
-    Packet { id, src: Endpoint::default(), dst, len: 52, class: Class::Header, body: Body::Tcp(segment) }
+    Packet {
+        id,
+        src: Endpoint::default(),
+        dst,
+        len: 52,
+        class: Class::Header,
+        ecn: Ecn::NotEct,
+        body: Body::Tcp(segment),
+    }
 }
 
 fn sent(compression: &mut Compression, packet: &Packet) -> u64 {

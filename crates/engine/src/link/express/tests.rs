@@ -10,7 +10,7 @@ use crate::link::loss::List;
 use crate::link::queue::DropTail;
 use crate::link::service::Constant;
 use crate::node::{Node, Port, Step};
-use crate::packet::{Body, Endpoint};
+use crate::packet::{Body, Ecn, Endpoint};
 
 /// One byte a microsecond, so that with arrivals on whole microseconds many events coincide.
 const RATE: Rate = Rate::mbit(8);
@@ -165,7 +165,7 @@ fn arrivals() -> impl Strategy<Value = VecDeque<(Time, Packet)>> {
         let each = packets.into_iter().zip(0..).map(|((gap, len, node), id)| {
             now += Duration::from_micros(gap);
             let (src, dst) = (Endpoint::default(), Endpoint { node, port: 0 });
-            (now, Packet { id, src, dst, len, class: Class::default(), body: Body::Opaque })
+            (now, Packet { id, src, dst, len, class: Class::default(), ecn: Ecn::NotEct, body: Body::Opaque })
         });
         each.collect()
     })

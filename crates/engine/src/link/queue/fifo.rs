@@ -39,6 +39,11 @@ impl Fifo {
         Some((entered, packet))
     }
 
+    /// The time at which the packet came that has waited longest.
+    pub(super) fn first_came(&self) -> Option<Time> {
+        self.waiting.front().map(|&(entered, _)| entered)
+    }
+
     /// Takes the packet that came last.
     #[cfg(test)]
     pub(super) fn take_back(&mut self) {

@@ -1,6 +1,7 @@
 //! Random early detection (Floyd and Jacobson 1993): packets are dropped before the queue is full, by chance, the longer
 //! the queue has been on average the more often.
 
+use super::late::MARKS;
 use super::{Fifo, Queue, Site};
 use crate::packet::Packet;
 use crate::part::{Absent, Description, Field, Kind, Mistake, Part, Values, names};
@@ -17,6 +18,8 @@ pub struct Parameters {
     pub thresholds: Thresholds,
     /// Packets that may wait at all.
     pub packets_max: u64,
+    /// True if packets that may be marked are marked, and not dropped early.
+    pub marks: bool,
 }
 
 const COUNTS: &[(&str, Counts)] = &[("packets", Counts::Packets), ("bytes", Counts::Bytes)];
@@ -70,6 +73,11 @@ impl Part for Parameters {
                 absent: Absent::Is("1ms"),
                 doc: "How long a packet takes to leave: so fast the average falls while the queue is empty.",
             },
+            Field {
+                doc: "Packets of connections that use ECN are marked where others are dropped early (RFC 3168, section 7); from \
+                      `max` on, and where nothing more may wait, these too are dropped.",
+                ..MARKS
+            },
         ],
     };
 
@@ -98,14 +106,14 @@ impl Part for Parameters {
             weight_bits: weight_bits(values, PAPERS_WEIGHT_BITS),
             departure: values.span("departure"),
         };
-        Ok(Parameters { counts, thresholds, packets_max })
+        Ok(Parameters { counts, thresholds, packets_max, marks: values.flag(MARKS.name) })
     }
 }
 
 impl Parameters {
     /// An empty queue.
     pub fn build(&self, site: Site<'_>) -> Box<dyn Queue> {
-        Box::new(Red::new(self.thresholds, self.counts, self.packets_max, site.rng))
+        Box::new(Red { marks: self.marks, ..Red::new(self.thresholds, self.counts, self.packets_max, site.rng) })
     }
 }
 
@@ -190,6 +198,11 @@ impl Law {
         struck
     }
 
+    /// True if the average has reached the threshold from which on everything is dropped.
+    fn is_beyond(&self) -> bool {
+        self.average >= self.thresholds.max << AVERAGE_BITS
+    }
+
     /// The queue became empty.
     pub(crate) fn emptied(&mut self, now: Time) {
         self.empty_since = Some(now);
@@ -257,6 +270,8 @@ pub struct Red {
     packets_max: u64,
     counts: Counts,
     law: Law,
+    marks: bool,
+    marked: u64,
 }
 
 impl Red {
@@ -266,7 +281,7 @@ impl Red {
     /// If `min` is not below `max`.
     pub fn new(thresholds: Thresholds, counts: Counts, packets_max: u64, rng: Rng) -> Red {
         assert!(thresholds.min < thresholds.max, "between the thresholds there is a slope: {thresholds:?}");
-        Red { waiting: Fifo::default(), packets_max, counts, law: Law::new(thresholds, rng) }
+        Red { waiting: Fifo::default(), packets_max, counts, law: Law::new(thresholds, rng), marks: true, marked: 0 }
     }
 }
 
@@ -277,11 +292,19 @@ impl Queue for Red {
             Counts::Packets => packets,
             Counts::Bytes => self.waiting.bytes().get(),
         };
-        if self.law.strikes(now, length) || packets >= self.packets_max {
-            return Some((now, *packet));
+        let is_struck = self.law.strikes(now, length);
+        let mut packet = *packet;
+        let is_marked = is_struck && self.marks && !self.law.is_beyond() && packets < self.packets_max && packet.mark();
+        if is_struck && !is_marked || packets >= self.packets_max {
+            return Some((now, packet));
         }
-        self.waiting.push(now, packet);
+        self.marked += u64::from(is_marked);
+        self.waiting.push(now, &packet);
         None
+    }
+
+    fn marked(&self) -> u64 {
+        self.marked
     }
 
     fn dequeue(&mut self, now: Time) -> Option<(Time, Packet)> {

@@ -1,6 +1,7 @@
 //! Segments that arrive (RFC 9293 s3.10.7). Their sequence numbers become positions here, once, and are none further in.
 
 use super::{Connection, Fault, Phase, TIME_WAIT};
+use crate::packet::Ecn;
 use crate::tcp::recovery::Acknowledgement;
 use crate::tcp::segment::{Flags, Segment};
 use crate::tcp::{seq, timestamp};
@@ -17,6 +18,27 @@ impl Connection {
             Phase::Listen => self.receive_in_listen(now, segment),
             Phase::SynSent => self.receive_in_syn_sent(now, segment),
             Phase::SynReceived | Phase::Open | Phase::TimeWait => self.receive_synchronised(now, segment),
+        }
+    }
+
+    /// Takes a segment that arrived in a packet with this ECN field.
+    #[inline]
+    pub fn receive_with(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
+        if self.marks.is_some() {
+            self.note_ecn(segment, ecn);
+        }
+        self.receive(now, segment);
+    }
+
+    /// Notes what a packet says of congestion on its way, before its segment is taken.
+    fn note_ecn(&mut self, segment: &Segment, ecn: Ecn) {
+        let Some(marks) = &mut self.marks else { return };
+        // RFC 3168 s6.1.5: what lies outside of the window, such as data sent again needlessly, says nothing.
+        let start = seq::position(self.irs, segment.seq, self.receiver.next());
+        let is_in_window = start
+            .is_some_and(|start| start < self.receiver.edge() && start + u64::from(segment.len) > self.receiver.next());
+        if segment.len > 0 && is_in_window && marks.arrive(segment, ecn) {
+            self.receiver.acknowledge();
         }
     }
 
@@ -171,6 +193,9 @@ impl Connection {
         let fresh = (start, una) >= self.window_from;
         if fresh {
             self.window_from = (start, una);
+        }
+        if let Some(marks) = &self.marks {
+            sender.flight.marked_max = marks.echoed(segment);
         }
         let mut sacks = [(0, 0); 4];
         let mut count = 0;

@@ -101,8 +101,9 @@ impl Connection {
             return Output::Send(segment);
         }
         let Some(sender) = &mut self.sender else { unreachable!("an open connection has a sender") };
+        let sent_before = sender.flight.max;
         if let Some(piece) = sender.next(now) {
-            return Output::Send(self.data_segment(now, piece));
+            return Output::Send(self.data_segment(now, piece, sent_before));
         }
         match self.poll_acknowledgement(now) {
             Some(segment) => Output::Send(segment),
@@ -128,15 +129,25 @@ impl Connection {
             let blocks_max = if self.agreed.timestamps { 3 } else { 4 };
             segment.options.sack = self.receiver.sack_blocks(self.irs, blocks_max);
         }
+        if let Some(marks) = &mut self.marks {
+            marks.depart(&mut segment, None, false);
+        }
         Some(segment)
     }
 
-    fn data_segment(&mut self, now: Time, piece: Piece) -> Segment {
+    /// The segment of a piece; what lies before `sent_before` has been sent before.
+    fn data_segment(&mut self, now: Time, piece: Piece, sent_before: u64) -> Segment {
         let mut segment = self.header(now, piece.start);
         segment.len = piece.len as u32;
         segment.flags.fin = piece.fin;
         segment.flags.psh = piece.fin;
         self.fin_sent |= piece.fin;
+        if let Some(marks) = &mut self.marks {
+            let flight = self.sender.as_mut().map(|sender| &mut sender.flight);
+            // A window probe is beyond what the peer offers, and does not count as sent.
+            let is_new = piece.len > 0 && flight.as_ref().is_some_and(|flight| flight.max > sent_before);
+            marks.depart(&mut segment, flight, is_new);
+        }
         segment
     }
 

@@ -1,7 +1,7 @@
 //! The hand-shake: the SYNs, and the options that they agree on (RFC 9293 s3.5).
 
 use super::{Agreed, Connection, Fault, Hello, Output, Phase, SYN_ATTEMPTS};
-use crate::tcp::segment::{Flags, Options, Segment};
+use crate::tcp::segment::{EcnFlags, Flags, Options, Segment};
 use crate::tcp::sender::Sender;
 use crate::tcp::{seq, timestamp};
 use crate::time::Time;
@@ -18,6 +18,7 @@ impl Connection {
             return;
         }
         self.take_syn(now, segment);
+        self.agree_on_ecn(segment);
         self.phase = Phase::SynReceived;
         self.hello_mut().due = Some(now);
     }
@@ -38,6 +39,7 @@ impl Connection {
             return;
         }
         self.take_syn(now, segment);
+        self.agree_on_ecn(segment);
         if acknowledges {
             self.establish(now, segment, 0);
             self.receiver.acknowledge();
@@ -69,6 +71,16 @@ impl Connection {
             sack: ours.sack_permitted && theirs.sack_permitted,
             scale: theirs.window_scale.zip(ours.window_scale).map(|(theirs, ours)| (theirs.min(14), ours)),
         };
+    }
+
+    /// Begins to use ECN if the peer's SYN agrees to it.
+    fn agree_on_ecn(&mut self, segment: &Segment) {
+        let hello = self.hello();
+        let policy = hello.personality.ecn;
+        let asked = policy.syn(hello.attempts).has(EcnFlags::BOTH);
+        if policy.agrees(asked, segment) {
+            self.marks = Some(Box::default());
+        }
     }
 
     pub(super) fn syn_options(&self) -> Options {
@@ -158,10 +170,15 @@ impl Connection {
 
     /// The SYN, or the SYN-ACK.
     pub(super) fn hello_segment(&mut self, now: Time) -> Segment {
+        let (answers, uses_ecn) = (self.phase == Phase::SynReceived, self.marks.is_some());
         let hello = self.hello_mut();
         hello.copies += 1;
         hello.sent = now;
-        let answers = self.phase == Phase::SynReceived;
+        let ecn = match (answers, uses_ecn) {
+            (true, true) => EcnFlags::ECE,
+            (true, false) => EcnFlags::NONE,
+            (false, _) => hello.personality.ecn.syn(hello.attempts),
+        };
         let (_, window) = self.receiver.acknowledged();
         let mut options = self.syn_options();
         if answers {
@@ -178,7 +195,7 @@ impl Connection {
             ack: if answers { seq::number(self.irs, 1) } else { 0 },
             len: 0,
             window: window.min(65_535) as u16,
-            flags: Flags { syn: true, ack: answers, ..Flags::default() },
+            flags: Flags { syn: true, ack: answers, ecn, ..Flags::default() },
             options,
         }
     }

@@ -22,6 +22,8 @@ pub(crate) struct DupAcks {
     /// The segment being timed: its end and when it left (one at a time, as in 4.4BSD).
     timed: Option<(u64, Time)>,
     timeouts_of: Option<u64>,
+    /// One past the highest position sent when the window was last reduced because of marks.
+    marked: u64,
 }
 
 impl DupAcks {
@@ -62,6 +64,19 @@ impl DupAcks {
         true
     }
 
+    /// Reduces the window if the acknowledgement tells of marks, once a window of data (RFC 3168 s6.1.2); true if it lets the
+    /// window grow.
+    pub(crate) fn on_marks(&mut self, flight: &mut Flight, now: Time) -> bool {
+        if flight.marked_max == 0 {
+            return true;
+        }
+        if flight.una > self.marked && flight.una >= self.recover && flight.size() > 0 {
+            flight.congest(now, Shrink::new(Cause::Marked, flight.size()));
+            self.marked = flight.max;
+        }
+        false
+    }
+
     /// Counts a duplicate; true if it is the one that means a loss and fast retransmit is allowed.
     pub(crate) fn duplicate(&mut self, flight: &Flight) -> bool {
         self.count += 1;
@@ -79,7 +94,10 @@ impl DupAcks {
     /// Fast retransmit: halves, and asks for the first segment to be sent again.
     pub(crate) fn fast_retransmit(&mut self, flight: &mut Flight, now: Time, cause: Cause) {
         flight.counters.fast_retransmits += 1;
-        flight.congest(now, Shrink { inflation: self.inflation, ..Shrink::new(cause, flight.size()) });
+        // RFC 3168 s6.1.2: once for the marks and the losses of one window.
+        if flight.una >= self.marked {
+            flight.congest(now, Shrink { inflation: self.inflation, ..Shrink::new(cause, flight.size()) });
+        }
         // Set before the back-off, which so lengthens the next timer and not this one.
         flight.retransmit_at = Some(flight.rto.deadline(now));
         if flight.era.fast_retransmit_backs_off {

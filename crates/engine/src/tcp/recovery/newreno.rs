@@ -70,7 +70,8 @@ impl NewReno {
         self.dupacks.count = 0;
         self.dupacks.inflation = 0;
         // Full acknowledgement, option 2: cwnd is ssthresh, and this ACK does not grow it.
-        flight.grow(ack.now, acked, in_flight, !was_recovering, flight.rtt);
+        let may_grow = self.dupacks.on_marks(flight, ack.now) && !was_recovering;
+        flight.grow(ack.now, acked, in_flight, may_grow, flight.rtt);
     }
 
     fn on_duplicate(&mut self, flight: &mut Flight, now: Time) {

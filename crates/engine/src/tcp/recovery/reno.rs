@@ -33,7 +33,8 @@ impl LossRecovery for Reno {
             self.dupacks.inflation = 0;
             self.recovering = false;
             // 4.4BSD and ns open the deflated window with this same ACK.
-            flight.grow(ack.now, ack.acked(flight), in_flight, true, flight.rtt);
+            let may_grow = self.dupacks.on_marks(flight, ack.now);
+            flight.grow(ack.now, ack.acked(flight), in_flight, may_grow, flight.rtt);
         } else if ack.duplicate {
             self.on_duplicate(flight, ack.now);
         }

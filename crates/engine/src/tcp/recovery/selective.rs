@@ -15,6 +15,9 @@ enum Mode {
     Open,
     /// Fast recovery until `end` is acknowledged (RFC 6675 s5). Without `prr` the controller's window holds.
     Recovery { end: u64, prr: Option<Prr> },
+    /// Fast recovery's reduction without losses, because of marks, until something beyond `end` is acknowledged: until the
+    /// peer has heard that its echo was (RFC 3168 s6.1.2).
+    Marked { end: u64, prr: Option<Prr> },
     /// Slow start after a timeout until `end` is acknowledged (RFC 6675 s5.1).
     AfterTimeout { end: u64 },
 }
@@ -73,7 +76,7 @@ impl Selective {
         } else {
             self.board.push(start, end, now);
         }
-        if let Mode::Recovery { prr: Some(prr), .. } = &mut self.mode {
+        if let Mode::Recovery { prr: Some(prr), .. } | Mode::Marked { prr: Some(prr), .. } = &mut self.mode {
             prr.on_sent(end - start);
         }
     }
@@ -139,14 +142,29 @@ impl Selective {
         }
         match self.mode {
             Mode::Recovery { end, .. } | Mode::AfterTimeout { end } if flight.una >= end => self.mode = Mode::Open,
+            Mode::Marked { end, .. } if flight.una > end => self.mode = Mode::Open,
             _ => {}
         }
-        if matches!(self.mode, Mode::Open) && self.board.lost_bytes() > 0 {
-            self.enter(flight, ack.now, delivery);
+        if self.board.lost_bytes() > 0 {
+            match self.mode {
+                Mode::Open => self.enter(flight, ack.now, delivery),
+                Mode::Marked { prr, .. } => {
+                    // RFC 3168 s6.1.2: the window is reduced once for the marks and the losses of one window.
+                    flight.counters.fast_retransmits += 1;
+                    self.mode = Mode::Recovery { end: flight.max, prr };
+                    flight.restart_timer = true;
+                }
+                Mode::Recovery { .. } | Mode::AfterTimeout { .. } => {}
+            }
+        }
+        if flight.marked_max > 0 && matches!(self.mode, Mode::Open) && flight.size() > 0 {
+            self.spurious = Spurious::default();
+            let prr = self.reduce(flight, ack.now, delivery, Cause::Marked);
+            self.mode = Mode::Marked { end: flight.max, prr };
         }
         let acked = ack.acked(flight);
         match &mut self.mode {
-            Mode::Recovery { prr, .. } => {
+            Mode::Recovery { prr, .. } | Mode::Marked { prr, .. } => {
                 if let Some(prr) = prr {
                     prr.on_ack(delivery.bytes, self.board.pipe(), acked > 0 && !found_loss, flight.mss);
                 }
@@ -154,7 +172,8 @@ impl Selective {
             }
             // RFC 5681 s3.1 grows the window for ACKs of new data; a SACK that moves no edge grows nothing.
             Mode::Open | Mode::AfterTimeout { .. } => {
-                let may_grow = acked > 0;
+                // RFC 3168 s6.1.2: an ACK that tells of marks grows none either.
+                let may_grow = acked > 0 && flight.marked_max == 0;
                 if delivery.bytes > 0 || may_grow {
                     flight.grow(ack.now, delivery.bytes, delivery.in_flight, may_grow, delivery.rtt);
                 }
@@ -170,14 +189,19 @@ impl Selective {
 
     fn enter(&mut self, flight: &mut Flight, now: Time, delivery: Delivery) {
         flight.counters.fast_retransmits += 1;
-        // RFC 9937 s6.1, RecoverFS: what was in flight before this ACK. RFC 6675 s5 halves all that is unacknowledged.
-        let in_flight = (flight.size() - self.board.sacked_bytes() + delivery.bytes).min(flight.size());
-        flight.congest(now, Shrink::new(Cause::Loss, flight.size()));
+        let prr = self.reduce(flight, now, delivery, Cause::Loss);
         self.spurious.on_reduction(flight);
-        let reduces = !flight.controller.wants_delivery();
-        let prr = reduces.then(|| Prr::start(flight.controller.window().get(), in_flight));
         self.mode = Mode::Recovery { end: flight.max, prr };
         flight.restart_timer = true;
+    }
+
+    /// Tells the controller, and begins the proportional reduction if the window is not the controller's own.
+    fn reduce(&mut self, flight: &mut Flight, now: Time, delivery: Delivery, cause: Cause) -> Option<Prr> {
+        // RFC 9937 s6.1, RecoverFS: what was in flight before this ACK. RFC 6675 s5 halves all that is unacknowledged.
+        let in_flight = (flight.size() - self.board.sacked_bytes() + delivery.bytes).min(flight.size());
+        flight.congest(now, Shrink::new(cause, flight.size()));
+        let reduces = !flight.controller.wants_delivery();
+        reduces.then(|| Prr::start(flight.controller.window().get(), in_flight))
     }
 
     /// A loss that was repaired before it was noticed still calls for a smaller window (RFC 8985 s7.4.2).
@@ -191,7 +215,7 @@ impl Selective {
     /// The timer expired: the first segment is lost, with all others that `dead` says are; slow start.
     pub(crate) fn on_timeout(&mut self, flight: &mut Flight, now: Time, dead: impl Fn(&Sent) -> bool) {
         let again = self.timeouts_of == Some(flight.una);
-        let in_recovery = self.charges_once && self.recovering();
+        let in_recovery = self.charges_once && (self.recovering() || matches!(self.mode, Mode::Marked { .. }));
         self.timeouts_of = Some(flight.una);
         if !again && !in_recovery {
             self.spurious.on_reduction(flight);
@@ -240,7 +264,7 @@ impl Selective {
 
     /// Bytes that take up the window.
     fn outstanding(&self, flight: &Flight) -> u64 {
-        if flight.limited_transmit || !matches!(self.mode, Mode::Open) {
+        if flight.limited_transmit || self.repairing() {
             self.board.pipe()
         } else {
             // Without limited transmit (RFC 3042), what SACK reports frees no window before recovery.
@@ -250,10 +274,9 @@ impl Selective {
 
     fn window(&self, flight: &Flight) -> u64 {
         match self.mode {
-            Mode::Recovery { prr: Some(prr), .. } => prr.window(),
-            Mode::Recovery { prr: None, .. } | Mode::Open | Mode::AfterTimeout { .. } => {
-                flight.controller.window().get()
-            }
+            Mode::Recovery { prr: Some(prr), .. } | Mode::Marked { prr: Some(prr), .. } => prr.window(),
+            Mode::Recovery { prr: None, .. } | Mode::Marked { prr: None, .. } => flight.controller.window().get(),
+            Mode::Open | Mode::AfterTimeout { .. } => flight.controller.window().get(),
         }
     }
 
@@ -264,6 +287,6 @@ impl Selective {
 
     /// True while any loss is being repaired.
     pub(crate) fn repairing(&self) -> bool {
-        !matches!(self.mode, Mode::Open)
+        matches!(self.mode, Mode::Recovery { .. } | Mode::AfterTimeout { .. })
     }
 }

@@ -27,7 +27,8 @@ impl LossRecovery for Tahoe {
         let in_flight = flight.max - ack.before;
         if self.dupacks.on_ack(flight, ack) {
             self.dupacks.count = 0;
-            flight.grow(ack.now, ack.acked(flight), in_flight, true, flight.rtt);
+            let may_grow = self.dupacks.on_marks(flight, ack.now);
+            flight.grow(ack.now, ack.acked(flight), in_flight, may_grow, flight.rtt);
         } else if ack.duplicate && self.dupacks.duplicate(flight) {
             self.dupacks.fast_retransmit(flight, ack.now, Cause::LossTahoe);
             flight.nxt = flight.una;

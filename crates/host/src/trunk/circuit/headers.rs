@@ -4,7 +4,7 @@ use headend_engine::cc::Algorithm;
 use headend_engine::circuit::tunnel::Tunnel;
 use headend_engine::circuit::turns::{Turns, Waiting};
 use headend_engine::circuit::{Output, Receiver, Sender, control_personality};
-use headend_engine::packet::{Body, Class, Endpoint, Packet};
+use headend_engine::packet::{Body, Class, Ecn, Endpoint, Packet};
 use headend_engine::tcp::connection::{Connection, PairedEnd};
 use headend_engine::tcp::personality::Personality;
 use headend_engine::tcp::segment::Segment;
@@ -211,7 +211,7 @@ fn packet(waiting: Waiting) -> Packet {
     let at =
         |shift: u32| Endpoint { node: (waiting.flow >> (shift + 16)) as u16, port: (waiting.flow >> shift) as u16 };
     let (src, dst) = (at(32), at(0));
-    Packet { id: waiting.id, src, dst, len: waiting.len, class: Class::Unmarked, body: Body::Opaque }
+    Packet { id: waiting.id, src, dst, len: waiting.len, class: Class::Unmarked, ecn: Ecn::NotEct, body: Body::Opaque }
 }
 
 fn waiting(packet: &Packet) -> Waiting {
