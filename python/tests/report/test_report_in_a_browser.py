@@ -206,3 +206,16 @@ def test_on_paper_the_pictures_are_printed(open_page):
     assert page.locator(".static svg:visible").count() == 4
     assert page.locator(".plot:visible").count() == 0
     assert brightness(page.evaluate("getComputedStyle(document.querySelector('.card')).backgroundColor")) > 0.9
+
+
+def test_the_arrow_keys_read_the_points_of_a_plot(open_page):
+    page = open_page()
+    page.locator(".plot").first.focus()
+    readout = page.locator("#readout")
+    page.keyboard.press("ArrowRight")
+    readout.wait_for(state="visible")
+    first = readout.inner_text()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("first => document.getElementById('readout').innerText !== first", arg=first)
+    page.keyboard.press("Escape")
+    readout.wait_for(state="hidden")

@@ -55,6 +55,15 @@
     }
   }
 
+  // What scrolls by itself must be reachable without a mouse.
+  const scrolling = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      if (target.scrollWidth > target.clientWidth) target.setAttribute("tabindex", "0");
+      else target.removeAttribute("tabindex");
+    }
+  });
+  for (const wide of document.querySelectorAll(".prose > *")) scrolling.observe(wide);
+
   // On a phone the contents start closed; without a script they are open.
   if (matchMedia("(max-width: 1099px)").matches) document.querySelector(".contents details")?.removeAttribute("open");
 })();

@@ -268,12 +268,32 @@
       box,
     );
     home();
+    keys(box, chart);
     pinch(chart.plot, () => zoomed(true));
     new ResizeObserver(() => {
       const { width, height } = size(box);
       if (width && (width !== chart.plot.width || height !== chart.plot.height)) chart.plot.setSize({ width, height });
     }).observe(box);
     return chart;
+  }
+
+  /** The arrow keys go from point to point, Home to the whole range, Escape away. @param {HTMLElement} box @param {Chart} chart */
+  function keys(box, chart) {
+    let at = -1;
+    box.addEventListener("keydown", (event) => {
+      const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+      if (step) {
+        const points = [...chart.shown].flatMap(({ x, y }) => x.map((v, i) => ({ x: v, y: y[i] }))).sort((a, b) => a.x - b.x);
+        const each = chart.panel.kind === "sequence" ? points : points.filter(({ x }, i) => !i || x !== points[i - 1].x);
+        if (!each.length) return;
+        at = Math.min(Math.max(at + step, 0), each.length - 1);
+        chart.plot.setCursor({ left: chart.plot.valToPos(each[at].x, "x"), top: chart.plot.valToPos(each[at].y, "y") });
+      } else if (event.key === "Home") chart.home();
+      else if (event.key === "Escape") readout.hidden = true;
+      else return;
+      event.preventDefault();
+    });
+    box.addEventListener("blur", () => (readout.hidden = true));
   }
 
   /** @param {HTMLElement} box */
