@@ -106,6 +106,13 @@ def test_every_target_of_make_is_there():
     assert {word for words in COMMANDS if words[0] == "make" for word in words[1:2]} <= targets
 
 
+def test_every_page_names_the_same_rust_as_cargo_does():
+    needed = re.search(r'^rust-version = "([0-9.]+)"', (ROOT / "Cargo.toml").read_text(), flags=re.MULTILINE)[1]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "scripts").glob("[!_]*")]
+    named = {page.name: set(re.findall(r"Rust (1\.\d+)", page.read_text())) for page in pages}
+    assert {version for versions in named.values() for version in versions} == {needed}, named
+
+
 def test_every_link_leads_to_a_file_that_is_there():
     for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", README):
         assert (ROOT / link).exists(), link
