@@ -50,8 +50,16 @@ check: test-packages native $(VENV)/.dev ## formatting, lints, types and docs wi
 	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs build/docs
 	@if command -v tsc >/dev/null; then tsc -p python/headend/report/static/jsconfig.json && tsc -p crates/cli/src/proxy/admin/page/jsconfig.json; \
 	 else echo "No tsc on the PATH: the types of the pages' scripts are not checked (npm install -g typescript)"; fi
+	@if cargo deny --version >/dev/null 2>&1; then cargo deny --offline --log-level error check bans licenses sources; \
+	 else echo "No cargo-deny on the PATH: licences and sources of what is linked are not checked (cargo install cargo-deny)"; fi
 	@$(PYTHON) bench/instructions.py --binary $(TARGET)/release/headend
 	@$(MAKE) test
+
+# Apart from check: what it finds is of the day, and a change that passed yesterday must pass today.
+.PHONY: audit
+audit: $(VENV)/.run ## known holes in what headend is made of, by cargo-deny and pip-audit: needs the network
+	cargo deny check advisories
+	pip-audit --path $$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 
 .PHONY: bench
 bench: bench-packages native ## packages per CPU second, instructions per packet and memory per flow, beside ns-2 (and HTSIM=PROGRAM, a driver of htsim); and a ring of trunks
