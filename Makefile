@@ -65,6 +65,10 @@ audit: $(VENV)/.run ## known holes in what headend is made of, by cargo-deny and
 bench: bench-packages native ## packages per CPU second, instructions per packet and memory per flow, beside ns-2 (and HTSIM=PROGRAM, a driver of htsim); and a ring of trunks
 	@$(PYTHON) bench/run.py --binary $(TARGET)/release/headend --out $(OUT)/bench.json $(if $(HTSIM),--htsim $(HTSIM))
 
+.PHONY: bench-cluster
+bench-cluster: native $(VENV)/.dev ## what a Dask cluster costs a large study, and that killed workers change nothing in it (some minutes)
+	@$(PYTHON) bench/cluster.py
+
 .PHONY: bench-lab
 bench-lab: bench-packages build-packages $(TARGET)/release/headend ## as root: how exact and how fast the emulator is, judged by the kernel's time stamps and beside its own forwarding
 	@python3 bench/delay.py --binary $(TARGET)/release/headend --out $(OUT)/bench-delay.json $(if $(PAGE),--page $(PAGE))
