@@ -4,6 +4,7 @@ from headend._native import ScenarioError, SimulationError, __version__
 from headend.results import Capture, Definition, Result, Table, columns
 from headend.scenario import Scenario
 from headend.simulation import run
+from headend.store import Store, scan
 
 __all__ = [
     "Capture",
@@ -12,8 +13,10 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "SimulationError",
+    "Store",
     "Table",
     "__version__",
     "columns",
     "run",
+    "scan",
 ]

@@ -15,6 +15,7 @@ __all__ = [
     "Results",
     "ScenarioError",
     "SimulationError",
+    "Store",
     "Stream",
     "StreamResetError",
     "StreamStoppedError",
@@ -70,6 +71,35 @@ def run(
     beside: str | os.PathLike[str] | None = None,
 ) -> Results: ...
 def toml(kind: Literal["path", "toml", "json"], text: str, beside: str | os.PathLike[str] | None = None) -> str: ...
+
+@final
+class Store:
+    """A study and the folder for its results."""
+
+    build: str
+    def __new__(
+        cls,
+        folder: str | os.PathLike[str],
+        kind: Literal["path", "toml", "json"],
+        text: str,
+        settings: Sequence[tuple[str, str]],
+        sweep: Sequence[tuple[str, Sequence[str]]],
+        task_runs: int | None = None,
+        beside: str | os.PathLike[str] | None = None,
+    ) -> Self: ...
+    @property
+    def scenario(self) -> str: ...
+    @property
+    def tasks(self) -> int: ...
+    @property
+    def runs(self) -> int: ...
+    def runs_of(self, task: int) -> int: ...
+    def name(self, task: int) -> str: ...
+    def has(self, task: int) -> bool: ...
+    def make(self, task: int) -> bool: ...
+    def fill(
+        self, shard: str, threads: int | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> int: ...
 
 class ConnectionEndedError(ConnectionError):
     code: int | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -13,8 +13,39 @@ from headend import _native
 from headend.progress import bar
 from headend.results import Capture, Result, Table
 from headend.section import Section
+from headend.store import Store
 
 
+@overload
+def run(
+    scenario: str | os.PathLike[str] | Mapping[str, Any] | Section,
+    *,
+    set: Mapping[str, Any] | None = None,
+    sweep: Mapping[str, Sequence[Any]] | None = None,
+    runs: int | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+    trace: bool = False,
+    progress: Callable[[int, int], None] | bool | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    store: None = None,
+) -> Result: ...
+@overload
+def run(
+    scenario: str | os.PathLike[str] | Mapping[str, Any] | Section,
+    *,
+    set: Mapping[str, Any] | None = None,
+    sweep: Mapping[str, Sequence[Any]] | None = None,
+    runs: int | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
+    store: str | os.PathLike[str],
+    shard: str = "1/1",
+    task_runs: int | None = None,
+    cluster: Any = None,
+) -> Store: ...
 def run(
     scenario: str | os.PathLike[str] | Mapping[str, Any] | Section,
     *,
@@ -27,7 +58,11 @@ def run(
     progress: Callable[[int, int], None] | bool | None = None,
     journal: str | os.PathLike[str] | None = None,
     resume: bool = False,
-) -> Result:
+    store: str | os.PathLike[str] | None = None,
+    shard: str = "1/1",
+    task_runs: int | None = None,
+    cluster: Any = None,
+) -> Result | Store:
     """Simulate a scenario: every point of its sweep, every run, on all cores.
 
     Args:
@@ -43,13 +78,18 @@ def run(
         progress: Called with runs done and runs in all, on this thread; True for a bar in a notebook or a terminal.
         journal: A folder in which each run is kept as soon as it has ended, without its trace; the caller removes it.
         resume: Take up the runs that are in `journal` instead of refusing to overwrite them.
+        store: A folder for the results, written as they come, as Parquet; what is there already is not run again.
+        shard: With `store`, one of N shares of the study, "1/N" to "N/N".
+        task_runs: With `store`, the runs of a part; as many as take some seconds unless given.
+        cluster: With `store`, the address of a Dask scheduler or a `distributed.Client`: its workers do the work. They
+            need this build of headend, and the folder by the same path.
 
     Returns:
-        The tables of results; number columns share the simulator's memory.
+        The tables of results; number columns share the simulator's memory. With `store`, the `headend.Store`.
 
     Raises:
         ScenarioError: The scenario or a setting is wrong; the message names file, line and field.
-        SimulationError: A simulation could not be run, or the journal does not serve.
+        SimulationError: A simulation could not be run, or the journal or the store does not serve.
         TypeError: A value is of a kind that a scenario cannot hold, or one that is swept has no list of values.
         OSError: The file cannot be read.
         KeyboardInterrupt: Ctrl-C; what is not in a journal is lost.
@@ -60,17 +100,38 @@ def run(
     if seed is not None:
         settings["seed"] = seed
     kind, text = _source(scenario)
+    changes = [(path, toml_value(value)) for path, value in settings.items()]
+    axes = [(path, _swept(path, values)) for path, values in (sweep or {}).items()]
+    shown = bar() if progress is True else progress or None
+    beside = getattr(scenario, "_file", None) if isinstance(scenario, Section) else None
+    if store is None:
+        if shard != "1/1" or task_runs is not None or cluster is not None:
+            raise TypeError("shard, task_runs and cluster divide what is written to a store: name one with store=")
+    elif trace or journal is not None or resume:
+        raise TypeError("a store keeps no traces, and is its own journal: leave out trace, journal and resume")
+    else:
+        native_store = _native.Store(store, kind, text, changes, axes, task_runs, beside)  # type: ignore[arg-type]
+        if cluster is None:
+            native_store.fill(shard, threads, shown)
+        elif shard != "1/1" or threads is not None:
+            raise TypeError("a cluster divides the work itself: leave out shard and threads")
+        else:
+            from headend.cluster import fill
+
+            file = os.path.abspath(text) if kind == "path" else beside
+            fill(cluster, native_store, os.path.abspath(store), file, shown)
+        return Store.open(store)
     native = _native.run(
         kind,  # type: ignore[arg-type]
         text,
-        [(path, toml_value(value)) for path, value in settings.items()],
-        [(path, _swept(path, values)) for path, values in (sweep or {}).items()],
+        changes,
+        axes,
         threads,
         trace,
-        bar() if progress is True else progress or None,
+        shown,
         journal,
         resume,
-        getattr(scenario, "_file", None) if isinstance(scenario, Section) else None,
+        beside,
     )
     circuits, media, intervals = native.circuits(), native.media(), native.intervals()
     series, packets = native.series(), native.packets()

@@ -117,14 +117,18 @@ def _from_texts(series: polars.Series, unit: str) -> NativeColumn:
     return _coded(series) if there.cast(polars.Float64, strict=False).null_count() else numbers.to_numpy()
 
 
-def _table(path: Path) -> Table:
-    frame = polars.read_parquet(path)
+def table_of(frame: polars.DataFrame) -> Table:
+    """A frame as a table; a number that is null has no value."""
     return Table({series.name: _column(series) for series in frame})
+
+
+def _table(path: Path) -> Table:
+    return table_of(polars.read_parquet(path))
 
 
 def _column(series: polars.Series) -> NativeColumn:
     if series.dtype != polars.String:
-        return series.to_numpy()
+        return series.fill_null(float("nan")).to_numpy() if series.dtype.is_float() else series.to_numpy()
     return _coded(series)
 
 

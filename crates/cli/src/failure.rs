@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use headend_scenario as scenario;
-use headend_sim::sweep;
+use headend_sim::{store, sweep};
 
 use crate::excerpt;
 
@@ -93,6 +93,19 @@ impl From<sweep::Error> for Failure {
             sweep::Error::JournalExists(_) | sweep::Error::OtherScenario(_) => Failure::Wrong(error.to_string()),
             sweep::Error::Journal(..) => Failure::Failed(error.to_string()),
             sweep::Error::Interrupted(_) => Failure::Interrupted(error.to_string()),
+        }
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Failure {
+        match &error {
+            store::Error::NotAStore(_)
+            | store::Error::OtherBuild(..)
+            | store::Error::OtherStudy(_)
+            | store::Error::OtherTasks(..) => Failure::Wrong(error.to_string()),
+            store::Error::File(..) => Failure::Failed(error.to_string()),
+            store::Error::Interrupted(_) => Failure::Interrupted(error.to_string()),
         }
     }
 }

@@ -1,14 +1,15 @@
 //! `headend sim`
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 
 use headend_scenario::Point;
 use headend_scenario::results::{Results, Table, write_captures};
-use headend_sim::sweep::{self, Meter, Options};
+use headend_sim::store::{Shard, Store, Work};
+use headend_sim::sweep::{self, Meter, Options, Progress};
 
 use crate::failure::Failure;
 use crate::outputs::ResultsFolder;
@@ -22,7 +23,8 @@ use crate::{meta, signals};
     headend sim scenarios/hfc.toml\n  \
     headend sim scenarios/hfc.toml --set nodes.server.personality=linux --runs 5\n  \
     headend sim scenarios/hfc.toml --sweep flows.get.bytes=30KB,300KB,3MB --format csv > flows.csv\n  \
-    headend sim scenarios/hfc.toml --out results/hfc\n\n\
+    headend sim scenarios/hfc.toml --out results/hfc\n  \
+    headend sim scenarios/hfc.toml --runs 100000 --store results/many --shard 3/40\n\n\
     Exit codes: 0; 2 for a wrong request; 1 for a failure; 130 for an interruption (Ctrl-C).")]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -43,6 +45,18 @@ pub(crate) struct Arguments {
     /// Take up the interrupted sweep whose finished runs are beside DIR
     #[arg(long, requires = "out")]
     resume: bool,
+
+    /// Write results to this folder as they come, as Parquet; what is there already is not run again
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "trace", "pcap", "format"])]
+    store: Option<PathBuf>,
+
+    /// Run one of N shares of the study: 1/N to N/N together are the whole
+    #[arg(long, value_name = "I/N", requires = "store", default_value = "1/1")]
+    shard: Shard,
+
+    /// Runs that are kept together in DIR [default: as many as take some seconds]
+    #[arg(long, value_name = "N", requires = "store", value_parser = clap::value_parser!(u64).range(1..))]
+    task_runs: Option<u64>,
 
     /// Runs at a time, each on a thread of its own [default: one per core]
     #[arg(long, alias = "threads", value_name = "N")]
@@ -67,6 +81,10 @@ const TRACED_RUNS_MAX: usize = 1_000;
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stop = signals::stop_flag(true)?;
     let (document, points) = arguments.request.read()?;
+    if let Some(store) = &arguments.store {
+        let scenario = meta::scenario_text(&arguments.request, &document);
+        return fill_store(arguments, store, points, &scenario, &stop);
+    }
     let folder = arguments.out.as_deref().map(|path| ResultsFolder::new(path, arguments.force)).transpose()?;
     let is_traced = arguments.trace || arguments.pcap.is_some();
     let runs: usize = points.iter().map(|point| point.scenario.runs as usize).sum();
@@ -98,6 +116,47 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     printing::results(arguments.format, &points, &results)
 }
 
+/// `--store`: results go to the folder, and a line of what is there to stdout.
+fn fill_store(
+    arguments: &Arguments,
+    folder: &Path,
+    points: Vec<Point>,
+    scenario: &str,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
+    let stopped = || stop.load(Ordering::Relaxed);
+    let store = Store::open(folder, points.into(), scenario, arguments.task_runs, &stopped)?;
+    let work = Work { shard: arguments.shard, threads: arguments.jobs, stop };
+    let filled = metered(arguments.quiet, |progress| store.fill(&work, progress));
+    let shown = folder.display();
+    match filled.map_err(Failure::from) {
+        Ok(made) => printing::print(|out| {
+            let (parts, runs) =
+                store.share(arguments.shard).fold((0, 0), |(n, runs), task| (n + 1, runs + store.runs_of(task)));
+            writeln!(out, "{shown}: {parts} parts with {runs} runs are there; {made} of the parts were made now")
+        }),
+        Err(Failure::Interrupted(text)) => {
+            let text = format!("{text}; they are kept in {shown}. To go on, repeat the command");
+            Err(Failure::Interrupted(text))
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Shows the progress of what `work` does.
+fn metered<T>(quiet: bool, work: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
+    let mut meter = (!quiet).then(Meter::new);
+    let done = work(&mut |at| {
+        if let Some(meter) = &mut meter {
+            meter.show(at);
+        }
+    });
+    if let Some(meter) = meter {
+        meter.finish();
+    }
+    done
+}
+
 fn simulate(
     arguments: &Arguments,
     points: &[Point],
@@ -107,15 +166,7 @@ fn simulate(
 ) -> Result<Results, Failure> {
     let part = folder.map(ResultsFolder::part);
     let options = Options { threads: arguments.jobs, journal: part.as_deref(), resume: arguments.resume, stop, trace };
-    let mut meter = (!arguments.quiet).then(Meter::new);
-    let outcome = sweep::run(points, &options, &mut |at| {
-        if let Some(meter) = &mut meter {
-            meter.show(at);
-        }
-    });
-    if let Some(meter) = meter {
-        meter.finish();
-    }
+    let outcome = metered(arguments.quiet, |progress| sweep::run(points, &options, progress));
     outcome.map_err(|error| match (Failure::from(error), part) {
         (Failure::Interrupted(text), Some(part)) => Failure::Interrupted(format!(
             "{text}; the finished ones are kept in {}. To go on, repeat the command with --resume",

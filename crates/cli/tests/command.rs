@@ -330,6 +330,22 @@ fn the_schema_that_is_printed_is_the_one_that_is_published() {
 }
 
 #[test]
+fn a_store_is_filled_by_shares_and_what_is_there_is_not_run_again() {
+    let place = Place::new();
+    let fill = |more: &[&str]| {
+        let arguments = ["sim", "small.toml", "--store", "many", "--task-runs", "1", "--quiet"];
+        place.stdout(&[&arguments[..], more].concat())
+    };
+    assert_eq!(fill(&["--shard", "1/2"]), "many: 2 parts with 2 runs are there; 2 of the parts were made now\n");
+    assert_eq!(fill(&[]), "many: 3 parts with 3 runs are there; 1 of the parts were made now\n");
+    assert_eq!(fs::read_dir(place.path("many/flows")).expect("a folder").count(), 3);
+    let said = place.refusal(&["sim", "small.toml", "--store", "many", "--seed", "9"], 2);
+    assert!(said.contains("another scenario, sweep, seed or number of runs"), "{said}");
+    let said = place.refusal(&["sim", "small.toml", "--store", "many", "--shard", "3/2"], 2);
+    assert!(said.contains("such as 3/40"), "{said}");
+}
+
+#[test]
 fn every_subcommand_and_flag_is_on_the_reference_page() {
     let place = Place::new();
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");

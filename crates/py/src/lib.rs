@@ -5,6 +5,7 @@ mod parts;
 mod run;
 #[cfg(target_os = "linux")]
 mod socket;
+mod store;
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -31,6 +32,8 @@ mod _native {
     use super::socket::{
         Bell, Connection, ConnectionEndedError, Endpoint, Key, Operation, Stream, StreamResetError, StreamStoppedError,
     };
+    #[pymodule_export]
+    use super::store::Store;
     #[pymodule_export]
     use super::{ScenarioError, SimulationError};
 

@@ -1,5 +1,6 @@
 //! Running a sweep for Python: without the interpreter's lock, and with an eye on Ctrl-C.
 
+use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -109,27 +110,12 @@ pub(crate) fn run(
     resume: bool,
     beside: Option<PathBuf>,
 ) -> PyResult<Results> {
-    let threads = match threads {
-        None => None,
-        Some(count) => {
-            Some(NonZeroUsize::new(count).ok_or_else(|| PyValueError::new_err("threads must be 1 or more"))?)
-        }
-    };
-    let mut document = read(kind, text, beside.as_deref())?;
-    for (path, value) in &settings {
-        document.set(path, value).map_err(wrong)?;
-    }
-    for (path, values) in &sweep {
-        document.sweep(path, &values.iter().map(String::as_str).collect::<Vec<_>>());
-    }
-    let points = document.points().map_err(wrong)?;
+    let threads = thread_count(threads)?;
+    let (points, scenario) = points_of(kind, text, &settings, &sweep, beside.as_deref())?;
     let seed = points.first().map_or(0, |point| point.scenario.seed);
-    let scenario = document.to_toml();
-    // A large one takes as much memory as the world that it describes.
-    drop(document);
     let stop = AtomicBool::new(false);
     let options = sweep::Options { threads, journal: journal.as_deref(), resume, stop: &stop, trace };
-    let found = sweep_points(py, &points, &options, &stop, progress.as_ref())?;
+    let found = attended(py, &stop, progress.as_ref(), |told| sweep::run(&points, &options, told))?;
     let (series, packets, captures) = match found.traces {
         None => (None, None, Vec::new()),
         Some(traces) => (Some(traces.series), Some(traces.packets), traces.captures),
@@ -172,18 +158,42 @@ fn read(kind: &str, text: &str, beside: Option<&Path>) -> PyResult<Document> {
     })
 }
 
-/// Runs the points without the lock. A signal, or an exception from `progress`, stops the sweep and is raised.
-fn sweep_points(
+/// The number of threads that was asked for.
+pub(crate) fn thread_count(threads: Option<usize>) -> PyResult<Option<NonZeroUsize>> {
+    let of = |count| NonZeroUsize::new(count).ok_or_else(|| PyValueError::new_err("threads must be 1 or more"));
+    threads.map(of).transpose()
+}
+
+/// The points of a scenario as it was asked for, and its text.
+pub(crate) fn points_of(
+    kind: &str,
+    text: &str,
+    settings: &[(String, String)],
+    sweep: &[(String, Vec<String>)],
+    beside: Option<&Path>,
+) -> PyResult<(Vec<Point>, String)> {
+    let mut document = read(kind, text, beside)?;
+    for (path, value) in settings {
+        document.set(path, value).map_err(wrong)?;
+    }
+    for (path, values) in sweep {
+        document.sweep(path, &values.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    // The document is not kept: a large one takes as much memory as the world that it describes.
+    Ok((document.points().map_err(wrong)?, document.to_toml()))
+}
+
+/// Does `work` without the lock; it tells of its progress. A signal, or an exception from `progress`, stops it and is raised.
+pub(crate) fn attended<T: Send, E: Send + Display>(
     py: Python<'_>,
-    points: &[Point],
-    options: &sweep::Options<'_>,
     stop: &AtomicBool,
     progress: Option<&Py<PyAny>>,
-) -> PyResult<results::Results> {
+    work: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<T, E> + Send,
+) -> PyResult<T> {
     let mut raised = None;
     let mut looked = Instant::now();
     let ended = py.detach(|| {
-        sweep::run(points, options, &mut |at: Progress| {
+        work(&mut |at: Progress| {
             if raised.is_some() || looked.elapsed() < LOOK_INTERVAL && at.done < at.total {
                 return;
             }

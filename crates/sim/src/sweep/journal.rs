@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
+use crate::fingerprint::Fingerprint;
 use headend_scenario::Point;
 use headend_scenario::results::{JOURNAL, RunOutcome};
 
@@ -30,7 +31,8 @@ impl Journal {
     /// over, provided it is of the same points and version.
     pub(super) fn open(folder: &Path, points: &[Point], resume: bool) -> Result<Journal, Error> {
         let path = folder.join(JOURNAL);
-        let header = Header { version: env!("CARGO_PKG_VERSION").into(), scenario: fingerprint(points) };
+        let header =
+            Header { version: env!("CARGO_PKG_VERSION").into(), scenario: Fingerprint::of(format_args!("{points:?}")) };
         let failed = |error| Error::Journal(path.clone(), error);
         std::fs::create_dir_all(folder).map_err(failed)?;
         let text = match std::fs::read_to_string(&path) {
@@ -78,21 +80,4 @@ impl Journal {
         // One write, so that another process never sees half a line.
         self.file.write_all(text.as_bytes()).map_err(|error| Error::Journal(self.path.clone(), error))
     }
-}
-
-/// A hash that tells whose points a journal is of: everything that they resolve to, defaults and personalities
-/// included, hashed with 128-bit FNV-1a (draft-eastlake-fnv). It tells mistakes apart, not forgeries.
-fn fingerprint(points: &[Point]) -> String {
-    struct Hash(u128);
-    impl std::fmt::Write for Hash {
-        fn write_str(&mut self, text: &str) -> std::fmt::Result {
-            for byte in text.bytes() {
-                self.0 = (self.0 ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
-            }
-            Ok(())
-        }
-    }
-    let mut hash = Hash(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
-    std::fmt::write(&mut hash, format_args!("{points:?}")).expect("hashing never fails");
-    format!("{:032x}", hash.0)
 }
