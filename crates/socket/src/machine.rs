@@ -1,36 +1,25 @@
-//! An endpoint's state, without clock and sockets: hand-shakes, and the connections by the ids in datagrams.
+//! An endpoint's state, without clock and sockets: the connections by the ids in datagrams, and their timers.
 //!
 //! A driver calls [`receive`](Machine::receive) for each datagram that came and [`poll`](Machine::poll) when the time has come that
 //! it returned last, after each batch of datagrams, and after what the application did; sends what is then in the outbox;
 //! and takes the [events](Machine::event).
 
+mod application;
 mod frames;
+mod handshake;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
 
-use headend_datagram::{Asked, Cipher, Identity, Initiation, Outbox, PublicKey, SecretKey, Way};
-use headend_engine::time::{Duration, Time};
+use headend_datagram::{Identity, Outbox, PublicKey, SecretKey, Way};
+use headend_engine::time::Time;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::config::Config;
-use crate::connection::{Agreed, Connection, Ended, Snapshot};
-use crate::frame::VARINT_MAX;
-use crate::streams::{Budget, SHARE, StreamError, StreamEvent, StreamId};
-use crate::token;
+use crate::connection::{Connection, Ended};
+use crate::streams::{Budget, SHARE, StreamEvent};
 use crate::unreliable::{self, FrameEvent};
-use crate::wire::{self, Datagram, PROTOCOL, TOKEN, Terms};
-
-/// The time for which a client tries to connect.
-const PATIENCE: Duration = Duration::from_secs(12);
-/// The pause before a hello is sent again, at first; each is half as long again as the one before.
-const ASK_AGAIN: Duration = Duration::from_millis(400);
-/// The time for which a server keeps a connection that it has granted and that its client has not used, and how many.
-const GRANTED: Duration = Duration::from_secs(10);
-const GRANTED_MAX: usize = 1_024;
-/// Hellos with a good token that are looked at in a second, and at once: each costs some hundred microseconds.
-const HELLOS_A_SECOND: u64 = 500;
-const HELLOS_AT_ONCE: u64 = 100;
+use crate::wire::{self, Datagram, Terms};
+use handshake::{Asking, Hellos};
 
 /// A connection's name in its endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -108,25 +97,6 @@ struct Entry {
     is_told: bool,
 }
 
-struct Asking {
-    initiation: Initiation,
-    noise: Vec<u8>,
-    peer: PublicKey,
-    to: SocketAddr,
-    token: [u8; TOKEN],
-    until: Time,
-    again: Time,
-    pause: Duration,
-    /// When the last hello left, if it was the first with its token.
-    asked: Option<Time>,
-}
-
-#[derive(Debug)]
-struct Hellos {
-    left: u64,
-    filled: Time,
-}
-
 impl Machine {
     /// An endpoint with this identity. Whom `allow` allows may connect; without it, nobody.
     pub fn new(identity: Identity, allow: Option<Allow>, config: Config) -> Machine {
@@ -149,7 +119,7 @@ impl Machine {
             keys: BTreeMap::new(),
             timers: BTreeSet::new(),
             due: BTreeSet::new(),
-            hellos: Hellos { left: HELLOS_AT_ONCE, filled: Time::ZERO },
+            hellos: Hellos::default(),
             events: VecDeque::new(),
             random,
             strays: Strays::default(),
@@ -172,126 +142,15 @@ impl Machine {
         self.entries.len()
     }
 
-    // What the application does.
-
-    /// Asks `to` for a connection, whose key is `peer`. An event tells what became of it.
-    pub fn connect(&mut self, now: Time, to: SocketAddr, peer: &PublicKey) -> Handle {
-        let id = self.draw();
-        let mut noise = Vec::new();
-        let terms = self.terms([0; _]).bytes();
-        let initiation = Initiation::new(&self.identity, peer, &SecretKey::NONE, PROTOCOL, &terms, &mut noise);
-        let asking = Asking {
-            initiation,
-            noise,
-            peer: *peer,
-            to,
-            token: [0; TOKEN],
-            until: now + PATIENCE,
-            again: now,
-            pause: ASK_AGAIN,
-            asked: None,
-        };
-        self.asking.insert(id, asking);
-        self.timers.insert((now, id));
-        Handle(id)
-    }
-
     fn entry(&mut self, handle: Handle) -> Option<&mut Connection> {
         let entry = self.entries.get_mut(&handle.0).filter(|entry| entry.connection.ended().is_none())?;
         self.due.insert(handle.0);
         Some(&mut entry.connection)
     }
 
-    /// Opens a stream; `None` if as many are open as the peer allows, or if the connection has ended.
-    pub fn open(&mut self, handle: Handle) -> Option<StreamId> {
-        self.entry(handle)?.streams.open()
-    }
-
-    /// The next stream that the peer has opened.
-    pub fn accept(&mut self, handle: Handle) -> Option<StreamId> {
-        self.entry(handle)?.streams.accept()
-    }
-
-    /// Writes to a stream. No bytes: later, an event tells when.
-    pub fn write(&mut self, handle: Handle, id: StreamId, bytes: &[u8]) -> Result<usize, StreamError> {
-        self.entry(handle).ok_or(StreamError::Ended)?.write(id, bytes)
-    }
-
-    /// Reads from a stream. `None` is the end; no bytes: later, an event tells when.
-    pub fn read(&mut self, handle: Handle, id: StreamId, to: &mut [u8]) -> Result<Option<usize>, StreamError> {
-        let entry = self.entries.get_mut(&handle.0).filter(|entry| entry.connection.ended().is_none());
-        let entry = entry.ok_or(StreamError::Ended)?;
-        let read = entry.connection.streams.read(id, to);
-        if entry.connection.streams.has_items() {
-            self.due.insert(handle.0);
-        }
-        read
-    }
-
-    /// Nothing more will be written to a stream; what was arrives, and then its end.
-    pub fn finish(&mut self, handle: Handle, id: StreamId) {
-        if let Some(connection) = self.entry(handle) {
-            connection.streams.finish(id);
-        }
-    }
-
-    /// Ends what is written to a stream at once; the peer hears of the code, of which none is above [`VARINT_MAX`]: a larger one counts
-    /// as that.
-    pub fn reset(&mut self, handle: Handle, id: StreamId, code: u64) {
-        if let Some(connection) = self.entry(handle) {
-            connection.streams.reset(id, code.min(VARINT_MAX));
-        }
-    }
-
-    /// Reads no more of a stream; the peer hears of the code, as with [`reset`](Machine::reset).
-    pub fn stop(&mut self, handle: Handle, id: StreamId, code: u64) {
-        if let Some(connection) = self.entry(handle) {
-            connection.streams.stop(id, code.min(VARINT_MAX));
-        }
-    }
-
-    /// Has done with a stream. What was not ended is reset, with this code, as with [`reset`](Machine::reset).
-    pub fn release(&mut self, handle: Handle, id: StreamId, code: u64) {
-        if let Some(connection) = self.entry(handle) {
-            connection.streams.release(id, code.min(VARINT_MAX));
-        }
-    }
-
-    /// Returns true if all that was written to a stream has come, the end included, or nobody waits for it any more.
-    pub fn is_sent(&mut self, handle: Handle, id: StreamId) -> bool {
-        self.entries.get(&handle.0).is_none_or(|entry| entry.connection.streams.is_sent(id))
-    }
-
-    /// The peer's reason to read no more of a stream, if it does not.
-    pub fn stopped(&self, handle: Handle, id: StreamId) -> Option<u64> {
-        self.entries.get(&handle.0)?.connection.streams.stopped(id)
-    }
-
-    /// Closes a connection, with a code as with [`reset`](Machine::reset). What has not come by now does not come.
-    pub fn close(&mut self, now: Time, handle: Handle, code: u64, reason: &str) {
-        if let Some(connection) = self.entry(handle) {
-            connection.close(now, code.min(VARINT_MAX), reason);
-        } else if self.asking.remove(&handle.0).is_some() {
-            self.events.push_back(Event::Ended(handle, Ended::Here));
-        }
-    }
-
-    /// Closes all connections.
-    pub fn close_all(&mut self, now: Time, code: u64, reason: &str) {
-        for id in self.entries.keys().chain(self.asking.keys()).copied().collect::<Vec<_>>() {
-            self.close(now, Handle(id), code, reason);
-        }
-    }
-
     /// Returns true if something is to leave or to be told, so that it is to be polled at once.
     pub fn is_due(&self) -> bool {
         !self.due.is_empty() || !self.events.is_empty()
-    }
-
-    /// The peer's key and address, and the counts of a connection.
-    pub fn look(&self, handle: Handle) -> Option<(PublicKey, SocketAddr, Snapshot)> {
-        let connection = &self.entries.get(&handle.0)?.connection;
-        Some((connection.peer, connection.way.to, connection.snapshot()))
     }
 
     // What the network does.
@@ -307,16 +166,7 @@ impl Machine {
                     self.strays.strangers += 1;
                 }
             }
-            Some(Datagram::Retry { client, token }) => {
-                if let Some(asking) = self.asking.get_mut(&client).filter(|asking| asking.to == way.to)
-                    && asking.token != *token
-                {
-                    asking.token = *token;
-                    asking.asked = None;
-                    asking.again = now;
-                    self.timers.insert((now, client));
-                }
-            }
+            Some(Datagram::Retry { client, token }) => self.take_retry(now, way, client, token),
             Some(Datagram::Welcome { client, server, noise }) => self.take_welcome(now, way, client, server, noise),
             Some(Datagram::Gone { id, tag }) => self.take_gone(way, id, tag),
             _ => self.strays.strangers += 1,
@@ -346,95 +196,6 @@ impl Machine {
             self.granted.remove(&client);
             self.events.push_back(Event::Incoming(Handle(receiver)));
         }
-    }
-
-    fn take_hello(&mut self, now: Time, way: Way, client: u64, token: &[u8; TOKEN], noise: &[u8]) {
-        if !token::is_good(&self.tokens, now, client, way.to, token) {
-            self.strays.retries += 1;
-            let token = token::make(&self.tokens, now, client, way.to);
-            self.answers.push(way, 0, wire::RETRY, |out| {
-                out.extend_from_slice(&wire::header(2, client));
-                out.extend_from_slice(&token);
-            });
-            return;
-        }
-        if let Some(ours) = self.granted.get(&client) {
-            let entry = &self.entries[ours];
-            if let Some((welcome, ..)) = entry.granted.as_ref().filter(|_| entry.connection.way.to == way.to) {
-                self.answers.push(way, 0, welcome.len(), |out| out.extend_from_slice(welcome));
-            }
-            return;
-        }
-        if self.entries.len() >= self.config.connections_max
-            || self.granted.len() >= GRANTED_MAX
-            || !self.hellos.spend(now)
-        {
-            self.strays.refused += 1;
-            return;
-        }
-        let asked = Asked::read(&self.identity, PROTOCOL, noise);
-        let Some((asked, terms)) = asked.and_then(|asked| Terms::read(&asked.payload).map(|terms| (asked, terms)))
-        else {
-            self.strays.forged += 1;
-            return;
-        };
-        let peer = asked.from;
-        if !self.allow.as_ref().is_some_and(|allow| allow(&peer)) {
-            self.strays.unknown_keys += 1;
-            return;
-        }
-        let held = self.keys.get(&peer).copied().unwrap_or(0);
-        if held >= self.config.connections_per_key {
-            self.strays.refused += 1;
-            return;
-        }
-        let ours = self.draw();
-        let mine = self.terms(self.gone.tag(&ours.to_be_bytes())).bytes();
-        let mut welcome = Vec::with_capacity(wire::WELCOME);
-        welcome.extend_from_slice(&wire::header(3, client));
-        welcome.extend_from_slice(&ours.to_be_bytes());
-        let Some(keys) = asked.grant(&SecretKey::NONE, &mine, &mut welcome) else { return };
-        self.answers.push(way, 0, welcome.len(), |out| out.extend_from_slice(&welcome));
-        let random = self.draw();
-        let cipher = Cipher::renewing(&keys);
-        let agreed = Agreed { is_client: false, cipher, ours, theirs: client, peer, way, terms, rtt: None, random };
-        let connection = Connection::new(now, agreed, &self.config, self.budget.clone());
-        *self.keys.entry(peer).or_default() += 1;
-        self.granted.insert(client, ours);
-        let until = now + GRANTED;
-        self.insert(ours, connection, Some((welcome, client, until)), [0; _], client);
-        self.timers.insert((until, ours));
-    }
-
-    fn take_welcome(&mut self, now: Time, way: Way, client: u64, server: u64, noise: &[u8]) {
-        let Some(asking) = self.asking.get_mut(&client).filter(|asking| asking.to == way.to) else {
-            self.strays.strangers += 1;
-            return;
-        };
-        let finished = asking.initiation.finish(noise);
-        let finished = finished.and_then(|(keys, payload)| Terms::read(&payload).map(|terms| (keys, terms)));
-        let Some((keys, terms)) = finished else {
-            self.strays.forged += 1;
-            return;
-        };
-        let asking = self.asking.remove(&client).expect("it was there");
-        let random = self.draw();
-        let agreed = Agreed {
-            is_client: true,
-            cipher: Cipher::renewing(&keys),
-            ours: client,
-            theirs: server,
-            peer: asking.peer,
-            way,
-            terms,
-            rtt: asking.asked.map(|asked| now.since(asked)),
-            random,
-        };
-        let connection = Connection::new(now, agreed, &self.config, self.budget.clone());
-        self.servers.insert(server, client);
-        self.insert(client, connection, None, terms.gone, server);
-        self.due.insert(client);
-        self.events.push_back(Event::Connected(Handle(client)));
     }
 
     fn insert(
@@ -483,35 +244,6 @@ impl Machine {
             }
         }
         soon.or_else(|| self.timers.first().map(|(at, _)| *at))
-    }
-
-    /// Sends a hello, if it is time.
-    fn ask(&mut self, now: Time, id: u64, outbox: &mut Outbox) {
-        let Some(asking) = self.asking.get_mut(&id) else { return };
-        if now >= asking.until {
-            let to = asking.to;
-            self.asking.remove(&id);
-            self.events.push_back(Event::Ended(Handle(id), Ended::NoAnswer(to)));
-            return;
-        }
-        if now < asking.again {
-            return;
-        }
-        let way = Way { to: asking.to, from: None };
-        outbox.push(way, 0, wire::HELLO, |out| {
-            let at = out.len();
-            out.extend_from_slice(&wire::header(1, id));
-            out.extend_from_slice(&asking.token);
-            out.extend_from_slice(&asking.noise);
-            let proof = asking.peer.proof(&out[at..]);
-            out.extend_from_slice(&proof);
-        });
-        let is_first = asking.pause == ASK_AGAIN || asking.asked.is_none();
-        asking.asked = (is_first && asking.token != [0; TOKEN]).then_some(now);
-        asking.again = now + asking.pause;
-        asking.pause = asking.pause * 3 / 2;
-        let next = asking.again.min(asking.until);
-        self.timers.insert((next, id));
     }
 
     /// Gives a connection its turn. Returns when it wants the next.
@@ -584,20 +316,6 @@ impl Machine {
         let mut bytes = [0; 8];
         self.random.fill(&mut bytes).expect("the system has random numbers");
         u64::from_be_bytes(bytes)
-    }
-}
-
-impl Hellos {
-    fn spend(&mut self, now: Time) -> bool {
-        let each = Duration::from_nanos(1_000_000_000 / HELLOS_A_SECOND);
-        let earned = now.since(self.filled).as_nanos() / each.as_nanos();
-        if earned > 0 {
-            self.left = (self.left + earned).min(HELLOS_AT_ONCE);
-            self.filled = now;
-        }
-        let may = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        may
     }
 }
 

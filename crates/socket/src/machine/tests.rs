@@ -1,11 +1,15 @@
 //! Two machines and a network between them that loses, repeats, delays and forges.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use headend_engine::rng::Rng;
+use headend_engine::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::frame::VARINT_MAX;
+use crate::streams::{StreamError, StreamId};
 
 mod frames;
 
