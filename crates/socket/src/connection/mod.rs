@@ -424,6 +424,7 @@ impl Connection {
             }
         }
         let may = self.release(now, outbox);
+        wake = earlier(wake, self.streams.rest());
         let frames = &self.streams.frames;
         let told = earlier(self.receiver.deadline(), earlier(frames.sending.deadline(), frames.receiving.deadline()));
         earlier(earlier(wake, may), told)

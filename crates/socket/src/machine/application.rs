@@ -30,8 +30,10 @@ impl Machine {
     pub fn read(&mut self, handle: Handle, id: StreamId, to: &mut [u8]) -> Result<Option<usize>, StreamError> {
         let entry = self.entries.get_mut(&handle.0).filter(|entry| entry.connection.ended().is_none());
         let entry = entry.ok_or(StreamError::Ended)?;
-        let read = entry.connection.streams.read(id, to);
-        if entry.connection.streams.has_items() {
+        let streams = &mut entry.connection.streams;
+        let rests = streams.rests();
+        let read = streams.read(id, to);
+        if streams.has_items() || rests && !streams.rests() {
             self.due.insert(handle.0);
         }
         read

@@ -298,6 +298,41 @@ fn a_damaged_line_stays_as_full_as_the_damage_leaves_it() {
 }
 
 #[test]
+fn the_memory_of_a_burst_is_given_back_once_nothing_moves() {
+    let (mut net, handles) = Net::connected(30, FAIR, Config::default());
+    let id = net.ends[1].1.open(handles[1]).unwrap();
+    let held = |net: &Net, end: usize| net.ends[end].1.entries[&handles[end].0].connection.streams.held();
+    assert_eq!(net.ends[1].1.write(handles[1], id, &[7; 60_000]), Ok(60_000));
+    assert!(held(&net, 1) >= 60_000);
+    net.run(5);
+    assert!(held(&net, 1) <= 8_192 && held(&net, 0) >= 60_000, "all has come, and nobody has read it");
+    let mut buffer = vec![0; 70_000];
+    assert_eq!(net.ends[0].1.read(handles[0], id, &mut buffer), Ok(Some(60_000)));
+    assert!(held(&net, 0) >= 60_000, "the next burst finds it");
+    net.run(5);
+    assert!(held(&net, 0) <= 8_192, "{}", held(&net, 0));
+}
+
+#[test]
+fn streams_that_were_filled_in_turn_do_not_all_keep_their_memory() {
+    let (mut net, handles) = Net::connected(31, FAIR, Config::default());
+    for _ in 0..20 {
+        let id = net.ends[1].1.open(handles[1]).unwrap();
+        assert_eq!(net.ends[1].1.write(handles[1], id, &[7; 60_000]), Ok(60_000));
+        // Unread for a while, so that the buffer grows.
+        net.run(1);
+        let mut left = 60_000;
+        net.until(5, |net| {
+            left -= net.ends[0].1.read(handles[0], id, &mut [0; 60_000]).ok().flatten().unwrap_or(0);
+            (left == 0).then_some(())
+        });
+        assert_eq!(left, 0, "all is read");
+    }
+    let held = net.ends[0].1.entries[&handles[0].0].connection.streams.held();
+    assert!((60_000..4 * 131_072 + 20 * 4_096).contains(&held), "of the four that were read last: {held}");
+}
+
+#[test]
 fn a_stream_that_nobody_reads_holds_up_no_other() {
     let (mut net, handles) = Net::connected(3, FAIR, Config::default());
     let stalled = net.ends[1].1.open(handles[1]).unwrap();

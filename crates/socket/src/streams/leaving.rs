@@ -176,6 +176,7 @@ impl Streams {
             Item::Data { stream: id, start, end, is_last } => {
                 let Some(stream) = self.streams.get_mut(&id) else { return };
                 stream.sending.on_delivered(Piece { start, end, is_last });
+                self.stirred = Some(self.flow.now);
                 if stream.sending.is_done() {
                     self.events.push_back(StreamEvent::Writable(StreamId(id)));
                     self.sweep(id);

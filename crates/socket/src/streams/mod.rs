@@ -22,6 +22,11 @@ use sending::Sending;
 
 /// Bytes that wait in a stream at least before its writer has to.
 const WAITING_MIN: u64 = 65_536;
+/// Bytes for which any empty buffer keeps memory. Those of the streams that were read last, so many, keep all of theirs, until nothing has
+/// come or gone for this time: what is given back at once is taken again from the system with the next burst, page by page.
+const SPARE: usize = 4_096;
+const KEEPERS: usize = SHARE as usize;
+const RESTED: Duration = Duration::from_secs(1);
 /// The longest id: its varint is short.
 const ID_MAX: u64 = 1 << 40;
 
@@ -122,6 +127,10 @@ pub(crate) struct Streams {
     flow: Flow,
     peer_window: u64,
     is_open_wanted: bool,
+    /// The time at which bytes came or went last, if buffers may hold memory for more than they have to.
+    stirred: Option<Time>,
+    /// Streams whose empty receiving buffers keep their memory.
+    keepers: VecDeque<u64>,
     events: VecDeque<StreamEvent>,
     /// Frames, which leave in turns with streams, and datagrams of streams since the last one of frames.
     pub(crate) frames: Unreliable,
@@ -145,6 +154,8 @@ impl Streams {
             flow: Flow::new(limits.window, limits.window_max, theirs.data.into(), budget.clone()),
             peer_window: theirs.stream_data.into(),
             is_open_wanted: false,
+            stirred: None,
+            keepers: VecDeque::new(),
             events: VecDeque::new(),
             frames: Unreliable::new(limits.frames, theirs.frame.into(), budget),
             since_frames: 0,
@@ -154,6 +165,32 @@ impl Streams {
     /// Tells the time, and how long a round trip takes.
     pub(crate) fn set_time(&mut self, now: Time, rtt: Duration) {
         self.flow.set_time(now, rtt);
+    }
+
+    /// Gives back the memory of empty buffers, once no bytes have come or gone for a while. Returns when that will be.
+    pub(crate) fn rest(&mut self) -> Option<Time> {
+        let due = self.stirred? + RESTED;
+        if self.flow.now < due {
+            return Some(due);
+        }
+        self.stirred = None;
+        self.keepers = VecDeque::new();
+        for stream in self.streams.values_mut() {
+            stream.sending.rest();
+            stream.receiving.rest();
+        }
+        None
+    }
+
+    /// Returns true if no buffer has memory to give back.
+    pub(crate) fn rests(&self) -> bool {
+        self.stirred.is_none()
+    }
+
+    /// Bytes of memory that buffers hold.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.streams.values().map(|stream| stream.sending.held() + stream.receiving.held()).sum()
     }
 
     pub(crate) fn event(&mut self) -> Option<StreamEvent> {
@@ -202,6 +239,7 @@ impl Streams {
             return Err(StreamError::Ended);
         }
         let taken = stream.sending.write(bytes, share.max(WAITING_MIN));
+        self.stirred = Some(self.flow.now);
         stream.sending.is_wanted = taken < bytes.len();
         self.queue(id.0);
         Ok(taken)
@@ -219,14 +257,33 @@ impl Streams {
                 Ok(Some(0))
             }
             Reading::Bytes(len) => {
+                self.stirred = Some(self.flow.now);
+                let is_swollen = stream.receiving.is_swollen();
                 if stream.receiving.wants_to_tell() {
                     self.put(Item::StreamMax(id.0));
+                }
+                if is_swollen {
+                    self.keep(id.0);
                 }
                 self.tell_of_room();
                 Ok(Some(len))
             }
             Reading::End => Ok(None),
             Reading::Reset(code) => Err(StreamError::Reset(code)),
+        }
+    }
+
+    /// Lets a stream's empty buffer keep its memory, in the place of the one that does for longest if too many do: a peer that
+    /// fills one stream after the other must not make all of them hold a window's worth.
+    fn keep(&mut self, id: u64) {
+        if self.keepers.contains(&id) {
+            return;
+        }
+        self.keepers.push_back(id);
+        if self.keepers.len() > KEEPERS
+            && let Some(stream) = self.keepers.pop_front().and_then(|oldest| self.streams.get_mut(&oldest))
+        {
+            stream.receiving.rest();
         }
     }
 
@@ -316,6 +373,7 @@ impl Streams {
                 let before = stream.receiving.consumed();
                 let grown = stream.receiving.take(offset, bytes, is_last).map_err(violation)?;
                 let read = stream.receiving.consumed() - before;
+                self.stirred = Some(self.flow.now);
                 self.count(id, grown, read)?;
             }
             Frame::Reset { stream: id, code, end } => {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::SPARE;
 use crate::ranges::Ranges;
 
 /// The receiving half of a stream.
@@ -164,16 +165,29 @@ impl Receiving {
         to[split..len].copy_from_slice(&back[..len - split]);
         self.bytes.drain(..len);
         self.read += len as u64;
-        if self.bytes.is_empty() {
-            // What a burst took is given back.
-            self.bytes.shrink_to(4_096);
-        }
         if self.end == Some(self.read) && (len == 0 || to.is_empty()) {
             self.state = State::Done;
             self.bytes = VecDeque::new();
             return Reading::End;
         }
         Reading::Bytes(len)
+    }
+
+    /// Returns true if it holds memory for more than it has.
+    pub(super) fn is_swollen(&self) -> bool {
+        self.bytes.is_empty() && self.bytes.capacity() > SPARE
+    }
+
+    /// Gives back the memory that a burst took, if all of it was read.
+    pub(super) fn rest(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes.shrink_to(SPARE);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// Returns true if a read would not have to wait.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::SPARE;
 use crate::frame::VARINT_MAX;
 use crate::ranges::Ranges;
 
@@ -212,6 +213,18 @@ impl Sending {
             self.end = End::Acknowledged;
             self.bytes = VecDeque::new();
         }
+    }
+
+    /// Gives back the memory that a burst took, if all of it has come.
+    pub(super) fn rest(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes.shrink_to(SPARE);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// Notes that a piece is lost, and is to leave again.
