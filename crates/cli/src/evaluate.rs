@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["quick", "threads"])]
     kernel: bool,
 
-    /// Fewer points and runs: under two CPU minutes in place of twenty
+    /// Fewer points, fewer runs, and shorter ones
     #[arg(long)]
     quick: bool,
 
