@@ -368,14 +368,14 @@ fn tcp_header(packet: &[u8]) -> Option<TcpHeader> {
 
 #[cfg(test)]
 mod tests {
-    use headend_engine::tcp::segment::Flags;
+    use headend_engine::tcp::segment::{EcnFlags, Flags};
     use headend_engine::time::Duration;
 
     use super::*;
 
     const ISN: u32 = u32::MAX - 1_000;
 
-    const ACK: Flags = Flags { syn: false, ack: true, fin: false, rst: false, psh: false };
+    const ACK: Flags = Flags { syn: false, ack: true, fin: false, rst: false, psh: false, ecn: EcnFlags::NONE };
 
     fn data(start: u32, len: u32) -> Segment {
         Segment { seq: ISN.wrapping_add(1 + start), len, flags: ACK, ..Segment::default() }
