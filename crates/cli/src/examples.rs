@@ -44,8 +44,8 @@ macro_rules! scenarios {
     };
 }
 
-const SCENARIOS: [Example; 12] = scenarios!(
-    "hfc" "dumbbell" "web" "bursty" "docsis" "handover" "bbr" "bbr-beside-cubic" "sockets" "trunks" "trunk-shared" "live"
+const SCENARIOS: [Example; 13] = scenarios!(
+    "hfc" "dumbbell" "web" "bursty" "docsis" "handover" "bbr" "bbr-beside-cubic" "bufferbloat" "sockets" "trunks" "trunk-shared" "live"
 );
 
 const CONFIGURATIONS: [Example; 5] = [

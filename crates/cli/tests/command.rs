@@ -459,7 +459,7 @@ fn an_interrupted_sweep_keeps_its_finished_runs_and_says_how_to_go_on() {
     assert!(said.contains("--resume"), "{said}");
     let journal = || fs::read_to_string(place.path("out.part/journal.jsonl")).expect("a journal");
     let first = journal();
-    let done: usize = said.split_whitespace().nth(2).and_then(|n| n.parse().ok()).expect("interrupted after N");
+    let done: usize = said.split_whitespace().nth(3).and_then(|n| n.parse().ok()).expect("interrupted after N");
     assert_eq!(first.lines().count(), done + 1, "a header and the finished runs");
     assert!(!place.path("out").exists(), "no folder of results before all are there");
 

@@ -447,7 +447,7 @@ fn three_hosts_reach_each_other_and_links_change_while_they_run() {
     thread::sleep(Wall::from_millis(50));
     assert!(crosses(0, 1) >= Wall::from_millis(300));
     let (code, message) = ctl("links.b.queue=5KB");
-    assert!(code == Some(2) && message.starts_with("only `rate`"), "{message}");
+    assert!(code == Some(2) && message.starts_with("error: only `rate`"), "{message}");
     let again = [
         &["emulate", star.to_str().expect("ASCII"), "--device", "other", "--hosts"],
         &hosts.iter().map(String::as_str).collect::<Vec<_>>()[..],
@@ -497,19 +497,19 @@ fn a_wrong_request_is_answered_before_anything_is_made() {
     let (code, message) = refused(&["emulate", file]);
     assert!(code == Some(2) && message.contains("--between") && message.contains("--interfaces"), "{message}");
     let (code, message) = refused(&["emulate", file, "--between", "one", "one"]);
-    assert_eq!((code, message.as_str()), (Some(2), "--between: both ends are one, and a path has two\n"));
+    assert_eq!((code, message.as_str()), (Some(2), "error: --between: both ends are one, and a path has two\n"));
     let (code, message) = refused(&["emulate", file, "--between", "router=one", "two"]);
-    let expected = "--between: the scenario has no host router; hosts: server, pc\n";
+    let expected = "error: --between: the scenario has no host router; hosts: server, pc\n";
     assert_eq!((code, message.as_str()), (Some(2), expected));
     let sweep = ["--sweep", "links.path.delay=1ms,2ms"];
     let (code, message) = refused(&[&["emulate", file, "--between", "one", "two"], &sweep[..]].concat());
     assert!(code == Some(2) && message.contains("sweeps over 2 points"), "{message}");
     let equal = ["--addresses", "10.9.0.1/24", "10.9.0.1/16"];
     let (code, message) = refused(&[&["emulate", file, "--between", "one", "two"], &equal[..]].concat());
-    let expected = "--addresses: both sides have 10.9.0.1, and each needs its own\n";
+    let expected = "error: --addresses: both sides have 10.9.0.1, and each needs its own\n";
     assert_eq!((code, message.as_str()), (Some(2), expected));
     let (code, message) = refused(&["emulate", file, "--between", "one", "two", "--runs", "7"]);
-    assert_eq!((code, message.as_str()), (Some(2), "--runs: an emulation is one run; leave it out\n"));
+    assert_eq!((code, message.as_str()), (Some(2), "error: --runs: an emulation is one run; leave it out\n"));
     for (names, said) in [(["lo", "eth-none"], "lo is no Ethernet"), (["eth-none", "lo"], "there is no interface")] {
         let (code, message) = refused(&[&["emulate", file, "--interfaces"], &names[..]].concat());
         assert!(code == Some(2) && (message.contains(said) || message.contains("lacks CAP_NET_")), "{message}");

@@ -54,15 +54,15 @@ impl Config {
                 let why = "missing: a tunnel of VXLAN begins and ends at addresses that are known at both sites";
                 return Err(of_peer(("endpoint".to_owned(), why.to_owned())));
             }
-            if self.carriage.is_the_kernels() && peer.send.losses != Losses::All {
-                let why =
-                    "only sealed carriage knows which packets were lost: say `carriage = \"sealed\"`, or leave it out";
-                return Err(of_peer(("losses".to_owned(), why.to_owned())));
-            }
             if self.carriage.is_the_kernels() && peer.send.repair.is_some() {
                 let why =
                     "only sealed carriage has packets to send again: say `carriage = \"sealed\"`, or leave it out";
                 return Err(of_peer(("repair".to_owned(), why.to_owned())));
+            }
+            if self.carriage.is_the_kernels() && peer.send.losses != Losses::All {
+                let why =
+                    "only sealed carriage knows which packets were lost: say `carriage = \"sealed\"`, or leave it out";
+                return Err(of_peer(("losses".to_owned(), why.to_owned())));
             }
         }
         self.check_link()
