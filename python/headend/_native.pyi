@@ -6,14 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "Ack",
     "Bell",
     "Connection",
     "ConnectionEndedError",
     "Endpoint",
     "Key",
+    "Loss",
     "Operation",
     "Results",
     "ScenarioError",
+    "Setup",
     "SimulationError",
     "Store",
     "Stream",
@@ -37,6 +40,42 @@ class SimulationError(RuntimeError): ...
 
 _Column: TypeAlias = NDArray[Any] | tuple[NDArray[np.uint32], list[str]]
 _Table: TypeAlias = dict[str, _Column]
+
+@final
+class Setup:
+    """What a controller is told at the start."""
+    @property
+    def mss_bytes(self) -> int: ...
+    @property
+    def initial_window_bytes(self) -> int: ...
+
+@final
+class Ack:
+    """New data was acknowledged."""
+    @property
+    def now_s(self) -> float: ...
+    @property
+    def acked_bytes(self) -> int: ...
+    @property
+    def in_flight_bytes(self) -> int: ...
+    @property
+    def rtt_s(self) -> float | None: ...
+    @property
+    def srtt_s(self) -> float | None: ...
+    @property
+    def may_grow(self) -> bool: ...
+    @property
+    def window_limited(self) -> bool: ...
+
+@final
+class Loss:
+    """The window must shrink."""
+    @property
+    def now_s(self) -> float: ...
+    @property
+    def in_flight_bytes(self) -> int: ...
+    @property
+    def repeated(self) -> bool: ...
 
 @final
 class Results:
@@ -69,6 +108,7 @@ def run(
     journal: str | os.PathLike[str] | None = None,
     resume: bool = False,
     beside: str | os.PathLike[str] | None = None,
+    controllers: Sequence[tuple[str, Callable[[Setup], object]]] = (),
 ) -> Results: ...
 def toml(kind: Literal["path", "toml", "json"], text: str, beside: str | os.PathLike[str] | None = None) -> str: ...
 

@@ -10,6 +10,7 @@ from typing import Any, overload
 import numpy as np
 
 from headend import _native
+from headend.controller import Controller
 from headend.progress import bar
 from headend.results import Capture, Result, Table
 from headend.section import Section
@@ -62,6 +63,7 @@ def run(
     shard: str = "1/1",
     task_runs: int | None = None,
     cluster: Any = None,
+    controllers: Mapping[str, Callable[[_native.Setup], Controller]] | None = None,
 ) -> Result | Store:
     """Simulate a scenario: every point of its sweep, every run, on all cores.
 
@@ -83,6 +85,9 @@ def run(
         task_runs: With `store`, the runs of a part; as many as take some seconds unless given.
         cluster: With `store`, the address of a Dask scheduler or a `distributed.Client`: its workers do the work. They
             need this build of headend, and the folder by the same path.
+        controllers: Congestion controls of one's own by name, each a class as `headend.controller.Controller` says. A
+            host takes one as a personality of that name, which is Linux's but for it. What they raise is
+            raised here. Runs are then one after the other unless `threads` says otherwise.
 
     Returns:
         The tables of results; number columns share the simulator's memory. With `store`, the `headend.Store`.
@@ -104,9 +109,14 @@ def run(
     axes = [(path, _swept(path, values)) for path, values in (sweep or {}).items()]
     shown = bar() if progress is True else progress or None
     beside = getattr(scenario, "_file", None) if isinstance(scenario, Section) else None
+    if controllers and threads is None:
+        # Objects of one class may share what they like.
+        threads = 1
     if store is None:
         if shard != "1/1" or task_runs is not None or cluster is not None:
             raise TypeError("shard, task_runs and cluster divide what is written to a store: name one with store=")
+    elif controllers:
+        raise TypeError("controllers written in Python have no store: their code is no part of its key")
     elif trace or journal is not None or resume:
         raise TypeError("a store keeps no traces, and is its own journal: leave out trace, journal and resume")
     else:
@@ -132,6 +142,7 @@ def run(
         journal,
         resume,
         beside,
+        list((controllers or {}).items()),
     )
     circuits, media, intervals = native.circuits(), native.media(), native.intervals()
     series, packets = native.series(), native.packets()

@@ -1,6 +1,7 @@
 //! The PyO3 module `headend._native`: scenarios in, tables out; and, on Linux, sockets for asyncio.
 
 mod columns;
+mod controller;
 mod parts;
 mod run;
 #[cfg(target_os = "linux")]
@@ -23,6 +24,8 @@ mod _native {
     use super::columns::definitions;
     #[pymodule_export]
     use super::columns::quantity;
+    #[pymodule_export]
+    use super::controller::{Ack, Loss, Setup};
     #[pymodule_export]
     use super::parts::{controllers, queues};
     #[pymodule_export]

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use headend_engine::cc::Custom;
+use headend_engine::tcp::personality::Personality;
 use headend_scenario::results;
 use headend_scenario::{Document, Point};
 use headend_sim::sweep::{self, Progress};
@@ -14,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::columns;
+use crate::controller::{Class, Failed};
 use crate::{ScenarioError, SimulationError};
 
 /// The shortest time between two takings of the interpreter's lock, to look for signals and tell of progress.
@@ -93,9 +96,11 @@ fn already_taken() -> PyErr {
 /// Run every point of a scenario's sweep.
 ///
 /// `kind` says what `text` is: "path", "toml" or "json". `settings` and the values of `sweep` are TOML, or plain text.
-/// Finished runs are kept in the folder `journal`; with `resume`, those that are there are not repeated.
+/// Finished runs are kept in the folder `journal`; with `resume`, those that are there are not repeated. `controllers` are
+/// personalities by name: Linux's, with a controller that the callable beside the name makes for each connection.
 #[pyfunction]
-#[pyo3(signature = (kind, text, settings, sweep, threads=None, trace=false, progress=None, journal=None, resume=false, beside=None))]
+#[pyo3(signature = (kind, text, settings, sweep, threads=None, trace=false, progress=None, journal=None, resume=false, beside=None,
+    controllers=Vec::new()))]
 #[allow(clippy::too_many_arguments)] // one for each of `headend.run`
 pub(crate) fn run(
     py: Python<'_>,
@@ -109,13 +114,31 @@ pub(crate) fn run(
     journal: Option<PathBuf>,
     resume: bool,
     beside: Option<PathBuf>,
+    controllers: Vec<(String, Py<PyAny>)>,
 ) -> PyResult<Results> {
     let threads = thread_count(threads)?;
-    let (points, scenario) = points_of(kind, text, &settings, &sweep, beside.as_deref())?;
+    let failed = Failed::default();
+    let name_theirs = |document: &mut Document| {
+        for (name, make) in controllers {
+            if Personality::named(&name).is_some() {
+                let text = format!("controllers: {name:?} is the name of a built-in personality; choose another");
+                return Err(PyValueError::new_err(text));
+            }
+            let controller = Custom::new(Class { name: name.clone(), make, failed: failed.clone() }).into();
+            document.add_personality(&name, Personality { controller, ..Personality::linux() });
+        }
+        Ok(())
+    };
+    let (points, scenario) = points_of(kind, text, &settings, &sweep, beside.as_deref(), name_theirs)?;
     let seed = points.first().map_or(0, |point| point.scenario.seed);
     let stop = AtomicBool::new(false);
     let options = sweep::Options { threads, journal: journal.as_deref(), resume, stop: &stop, trace };
-    let found = attended(py, &stop, progress.as_ref(), |told| sweep::run(&points, &options, told))?;
+    let found = attended(py, &stop, progress.as_ref(), |told| sweep::run(&points, &options, told));
+    // Its own words, with the line in the user's class, before those of what followed from it.
+    if let Some(error) = failed.take() {
+        return Err(error);
+    }
+    let found = found?;
     let (series, packets, captures) = match found.traces {
         None => (None, None, Vec::new()),
         Some(traces) => (Some(traces.series), Some(traces.packets), traces.captures),
@@ -164,15 +187,17 @@ pub(crate) fn thread_count(threads: Option<usize>) -> PyResult<Option<NonZeroUsi
     threads.map(of).transpose()
 }
 
-/// The points of a scenario as it was asked for, and its text.
+/// The points of a scenario as it was asked for, and its text. `prepare` comes before settings and sweep.
 pub(crate) fn points_of(
     kind: &str,
     text: &str,
     settings: &[(String, String)],
     sweep: &[(String, Vec<String>)],
     beside: Option<&Path>,
+    prepare: impl FnOnce(&mut Document) -> PyResult<()>,
 ) -> PyResult<(Vec<Point>, String)> {
     let mut document = read(kind, text, beside)?;
+    prepare(&mut document)?;
     for (path, value) in settings {
         document.set(path, value).map_err(wrong)?;
     }

@@ -36,7 +36,7 @@ impl Store {
         if task_runs == Some(0) {
             return Err(PyValueError::new_err("task_runs must be 1 or more"));
         }
-        let (points, scenario) = points_of(kind, text, &settings, &sweep, beside.as_deref())?;
+        let (points, scenario) = points_of(kind, text, &settings, &sweep, beside.as_deref(), |_| Ok(()))?;
         let opened = py.detach(|| store::Store::open(&folder, points.into(), &scenario, task_runs, &|| false));
         Ok(Store { store: opened.map_err(of_store)?, scenario })
     }
