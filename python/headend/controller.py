@@ -29,7 +29,7 @@ class Controller(Protocol):
         """
 
     def on_loss(self, loss: Loss) -> None:
-        """Losses were found, or marks of congestion (RFC 3168 s6.1.2), once for each window of data: `now_s`, `in_flight_bytes`."""
+        """Losses were found, once for each window of data: `now_s`, `in_flight_bytes`. A mark counts as one."""
 
     def on_timeout(self, loss: Loss) -> None:
         """The retransmission timer expired; `repeated` is true if it did for the same data before (RFC 5681 s3.1)."""

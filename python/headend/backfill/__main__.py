@@ -21,6 +21,8 @@ from headend.report import marked
 JUDGING, TUNING = 1001, 1
 GUARDS = ("none", "thinning", "look", "probe", "alpha", "ceiling", "haste", "plateau", "pacing")
 """The guards of `backfill_without`."""
+INSTEAD = ("cubic", "bbr", "reno")
+"""What the kernel may run in Backfill's place."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,6 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--kept", type=Path, default=Path("out/backfill-live"), metavar="DIR", help="of `live`: what has been measured"
     )
+    parser.add_argument(
+        "--instead",
+        default="cubic,bbr",
+        metavar="NAMES",
+        help="of `live`: the kernel's own in its place; '' for none, in 20 minutes (default: cubic,bbr, an hour)",
+    )
     parser.add_argument("--page", type=Path, metavar="FILE", help="also write the table into this page")
     chosen = parser.parse_args(arguments)
     if chosen.jobs < 1:
@@ -49,9 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = TUNING if chosen.tuning else JUDGING
     runs, seconds = (3, 60.0) if chosen.quick else (20, 120.0)
     bench = Bench(chosen.law, chosen.without, seed, runs, seconds)
+    instead = [name for name in chosen.instead.split(",") if name]
+    if unknown := [name for name in instead if name not in INSTEAD]:
+        parser.error(f"--instead {','.join(unknown)}: {' or '.join(INSTEAD)}, separated by commas, or ''")
     begin = time.monotonic()
     if chosen.what == "live":
-        lines, table = [], live.table(bench, chosen.binary, chosen.jobs, chosen.kept)
+        lines, table = [], live.table(bench, chosen.binary, chosen.jobs, chosen.kept, instead)
     else:
         lines = [
             f"Seeds from {seed}, up to {runs} of them, up to {seconds:g} s each; means with their 95% intervals.",
