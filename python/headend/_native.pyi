@@ -108,7 +108,7 @@ def run(
     journal: str | os.PathLike[str] | None = None,
     resume: bool = False,
     beside: str | os.PathLike[str] | None = None,
-    controllers: Sequence[tuple[str, Callable[[Setup], object]]] = (),
+    controllers: Sequence[tuple[str, Callable[[Setup], object]]] | None = None,
 ) -> Results: ...
 def toml(kind: Literal["path", "toml", "json"], text: str, beside: str | os.PathLike[str] | None = None) -> str: ...
 

@@ -100,7 +100,7 @@ fn already_taken() -> PyErr {
 /// personalities by name: Linux's, with a controller that the callable beside the name makes for each connection.
 #[pyfunction]
 #[pyo3(signature = (kind, text, settings, sweep, threads=None, trace=false, progress=None, journal=None, resume=false, beside=None,
-    controllers=Vec::new()))]
+    controllers=None))]
 #[allow(clippy::too_many_arguments)] // one for each of `headend.run`
 pub(crate) fn run(
     py: Python<'_>,
@@ -114,12 +114,12 @@ pub(crate) fn run(
     journal: Option<PathBuf>,
     resume: bool,
     beside: Option<PathBuf>,
-    controllers: Vec<(String, Py<PyAny>)>,
+    controllers: Option<Vec<(String, Py<PyAny>)>>,
 ) -> PyResult<Results> {
     let threads = thread_count(threads)?;
     let failed = Failed::default();
     let name_theirs = |document: &mut Document| {
-        for (name, make) in controllers {
+        for (name, make) in controllers.into_iter().flatten() {
             if Personality::named(&name).is_some() {
                 let text = format!("controllers: {name:?} is the name of a built-in personality; choose another");
                 return Err(PyValueError::new_err(text));

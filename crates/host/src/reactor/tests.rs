@@ -400,7 +400,7 @@ fn a_router_of_circuits_drops_real_headers_first_by_their_code_point() {
 
 #[test]
 fn a_queue_marks_real_packets_that_can_be_marked_and_drops_others() {
-    // By turns with and without ECN, 8 ms of service each: all after the first few wait longer than CoDel lets them.
+    // By turns with and without ECN, all at once and 1 ms of service each: all but the first few wait longer than CoDel lets them.
     let packet = |n: u8| {
         let mut bytes = vec![n; 1_000];
         let header = Ipv4Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), protocol::UDP, 980);
@@ -410,7 +410,7 @@ fn a_queue_marks_real_packets_that_can_be_marked_and_drops_others() {
         bytes
     };
     let mut script = Script::new((0..100).map(|n| (0, 0, packet(n))));
-    let times = Times { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
+    let times = Times { target: Duration::from_millis(2), interval: Duration::from_millis(10) };
     let queue = Codel::new(codel::Parameters { buffer: Capacity::Unlimited, times, marks: true });
     let mut reactor = reactor(link_with(Box::new(queue), vec![], Duration::ZERO), limits());
     run(&mut reactor, &mut script);
