@@ -57,7 +57,7 @@ def fill(
     def submit(client: Client) -> Iterator[tuple[Any, int]]:
         for task in tasks:
             key = f"headend-{store.name(task)}-{call}"
-            yield client.submit(_make, folder, file, task, key=key, pure=False), task
+            yield client.submit(_make, folder, file, task, store.name(task), key=key, pure=False), task
 
     with _client(cluster) as client:
         _refuse_others(client)
@@ -125,6 +125,14 @@ def _opened(folder: str, file: str | None) -> _native.Store:
     return _native.Store(folder, "path", os.path.join(folder, "scenario.toml"), [], [], None, file)
 
 
-def _make(folder: str, file: str | None, task: int) -> None:
+def _make(folder: str, file: str | None, task: int, name: str) -> None:
     """What a worker does: a task, unless its part is there."""
-    _opened(folder, file).make(task)
+    if _opened(folder, file).name(task) != name:
+        # The folder has been removed since, and begun for another study.
+        _opened.cache_clear()
+    store = _opened(folder, file)
+    if store.name(task) != name:
+        raise _native.SimulationError(
+            f"{folder} on this worker is the store of another study: has it the folder by this path?"
+        )
+    store.make(task)

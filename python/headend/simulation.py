@@ -31,6 +31,7 @@ def run(
     journal: str | os.PathLike[str] | None = None,
     resume: bool = False,
     store: None = None,
+    controllers: Mapping[str, Callable[[_native.Setup], Controller]] | None = None,
 ) -> Result: ...
 @overload
 def run(
@@ -120,11 +121,15 @@ def run(
     elif trace or journal is not None or resume:
         raise TypeError("a store keeps no traces, and is its own journal: leave out trace, journal and resume")
     else:
+        if cluster is not None and (shard != "1/1" or threads is not None):
+            raise TypeError("a cluster divides the work itself: leave out shard and threads")
+        if not isinstance(shard, str) or not _is_share(shard):
+            raise ValueError(f'shard={shard!r}: expected "I/N", one of N shares from "1/N" to "N/N"')
+        if cluster is not None and not isinstance(cluster, str) and not hasattr(cluster, "as_current"):
+            raise TypeError(f"cluster={cluster!r}: expected the address of a scheduler, or a distributed.Client")
         native_store = _native.Store(store, kind, text, changes, axes, task_runs, beside)  # type: ignore[arg-type]
         if cluster is None:
             native_store.fill(shard, threads, shown)
-        elif shard != "1/1" or threads is not None:
-            raise TypeError("a cluster divides the work itself: leave out shard and threads")
         else:
             from headend.cluster import fill
 
@@ -210,3 +215,9 @@ def _source(scenario: str | os.PathLike[str] | Mapping[str, Any] | Section) -> t
         return "json", json.dumps(scenario, allow_nan=False, default=_plain)
     text = os.fspath(scenario)
     return ("toml" if isinstance(scenario, str) and "\n" in text else "path"), text
+
+
+def _is_share(text: str) -> bool:
+    """True for "I/N" with 1 <= I <= N."""
+    number, slash, count = text.partition("/")
+    return bool(slash) and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)

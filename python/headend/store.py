@@ -76,10 +76,22 @@ class Store:
             raise ValueError(
                 f"{self.folder} has {len(parts)} of {self.tasks} parts: run the others, or ask for partial=True"
             )
-        files = [path for name in parts if (path := self.folder / table / f"{name}.parquet").exists()]
+        if len({name.split("-")[0] for name in parts}) < len(parts) or len(parts) > self.tasks:
+            raise ValueError(f"{self.folder} has parts of another study: remove the folder, and run the study again")
+        files = [path for name in parts if (path := self._file(name, table)) is not None]
         if not files:
             raise ValueError(f"{self.folder} has no table {table!r}")
         return polars.scan_parquet(files)
+
+    def _file(self, name: str, table: str) -> Path | None:
+        """The file of a part's table, as long as its record says; None if the part has no such table."""
+        record = json.loads((self.folder / "parts" / f"{name}.json").read_text(encoding="utf-8"))
+        if table not in record["tables"]:
+            return None
+        path = self.folder / table / f"{name}.parquet"
+        if not path.exists() or path.stat().st_size != record["tables"][table]["bytes"]:
+            raise ValueError(f"{path} is missing or not whole: run the study again, which makes this part anew")
+        return path
 
     def load(self) -> Result:
         """All tables, in memory: what `headend.run` returns for the same study."""

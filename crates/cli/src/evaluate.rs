@@ -101,8 +101,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// The Python that is to be asked.
 fn python() -> PathBuf {
-    let named = std::env::var_os("HEADEND_PYTHON").map(PathBuf::from);
-    let activated = || std::env::var_os("VIRTUAL_ENV").map(|folder| Path::new(&folder).join("bin/python"));
+    let set = |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty());
+    let named = set("HEADEND_PYTHON").map(PathBuf::from);
+    let activated = || set("VIRTUAL_ENV").map(|folder| Path::new(&folder).join("bin/python"));
     named.or_else(activated).unwrap_or_else(|| PathBuf::from("python3"))
 }
 

@@ -13,10 +13,20 @@ pub(crate) fn beneath(message: &str, name: &str, text: &str) -> String {
     message.lines().map(with).collect::<Vec<_>>().join("\n")
 }
 
+/// Characters of a key of 32 bytes in base64, without its padding.
+const KEY: usize = 43;
+
+/// True if a line may have a private key in it.
+pub(crate) fn has_secret(line: &str) -> bool {
+    let is_public = line.trim_start().starts_with("public_key");
+    let is_of_key = |c: char| c.is_ascii_alphanumeric() || c == '+' || c == '/';
+    !is_public && line.split(|c| !is_of_key(c)).any(|word| word.len() == KEY)
+}
+
 fn excerpt(said: &str, name: &str, text: &str) -> Option<String> {
     let (number, said) = said.strip_prefix(name)?.strip_prefix(':')?.split_once(": ")?;
     let number: usize = number.parse().ok()?;
-    let line = text.lines().nth(number.checked_sub(1)?)?;
+    let line = text.lines().nth(number.checked_sub(1)?).filter(|line| !has_secret(line))?;
     let span = blamed(said, line)?;
     let snippet = Snippet::source(line).line_start(number).annotation(AnnotationKind::Primary.span(span));
     Some(Renderer::plain().render(&[Group::with_level(Level::ERROR).element(snippet)]))
@@ -58,14 +68,22 @@ mod tests {
     }
 
     #[test]
+    fn a_line_with_a_key_that_is_not_public_is_known() {
+        let key = "A".repeat(KEY);
+        assert!(has_secret(&format!("private_key = \"{key}=\"")) && has_secret(&key));
+        assert!(!has_secret(&format!("public_key = \"{key}=\"")) && !has_secret("private_key = \"/etc/headend/key\""));
+    }
+
+    #[test]
     fn what_is_not_about_a_line_is_left_as_it_is() {
         for said in [
             "f.toml: No such file",
             "set: runs: found 0",
             "f.toml:9: beyond its end",
             "f.toml:1: (a key is in this line): x",
+            "f.toml:2: private_key: this is a key itself",
         ] {
-            assert_eq!(beneath(said, "f.toml", "a = 1\n"), said);
+            assert_eq!(beneath(said, "f.toml", &format!("a = 1\nprivate_key = \"{}=\"\n", "A".repeat(KEY))), said);
         }
     }
 }

@@ -36,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if given.controller is None:
         return _wrong("which congestion control? For example `headend evaluate fast --quick`")
+    if given.out is not None and (reason := _unfit(given.out)):
+        return _wrong(f"--out {given.out}: {reason}")
     try:
         request = Request(
             controller=given.controller,
@@ -85,6 +87,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--list", action="store_true")
     return parser
+
+
+def _unfit(folder: Path) -> str | None:
+    """The reason why a report cannot go to a folder, told before the work and not after it."""
+    if folder.exists() and not folder.is_dir():
+        return "is a file; the report needs a folder"
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / EVALUATION).exists():
+        return "holds something else; name a new folder, or that of an earlier evaluation, which is replaced"
+    return None
 
 
 def _setting(words: str) -> tuple[str, int | str]:

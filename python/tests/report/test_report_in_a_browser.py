@@ -210,9 +210,14 @@ def test_on_paper_the_pictures_are_printed(open_page):
 
 def test_the_arrow_keys_read_the_points_of_a_plot(open_page):
     page = open_page()
-    page.locator(".plot").first.focus()
     readout = page.locator("#readout")
-    page.keyboard.press("ArrowRight")
+    # A plot is drawn, and listens, some time after the page has come.
+    for _ in range(100):
+        page.locator(".plot").first.focus()
+        page.keyboard.press("ArrowRight")
+        if readout.is_visible():
+            break
+        page.wait_for_timeout(100)
     readout.wait_for(state="visible")
     first = readout.inner_text()
     page.keyboard.press("ArrowRight")

@@ -60,7 +60,7 @@ fn parse(path: &Path, text: &str) -> Result<Read, String> {
     let name = path.display();
     let at_line = |line: usize, why: &str| {
         let shown = text.lines().nth(line).unwrap_or_default().trim();
-        let shown = if lines::has_secret(shown) { "(a key is in this line)" } else { shown };
+        let shown = if crate::excerpt::has_secret(shown) { "(a key is in this line)" } else { shown };
         format!("{name}:{}: {shown}: {why}", line + 1)
     };
     let file: File = toml::from_str(text).map_err(|error| {
@@ -180,7 +180,7 @@ struct PeerTable {
 }
 
 #[derive(Debug, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as { within = \"40ms\" }")]
 struct RepairTable {
     within: ShortSpan,
     tries: Option<u8>,
@@ -345,7 +345,7 @@ fn fallback(said: Option<FallbackName>, carriage: Carriage) -> Fallback {
 
 /// The file of a key. A key in its place is not repeated: who reads errors is not its owner.
 fn key_file(folder: &Path, path: &Path) -> Result<PathBuf, String> {
-    if path.to_str().is_some_and(lines::has_secret) && !folder.join(path).exists() {
+    if path.to_str().is_some_and(crate::excerpt::has_secret) && !folder.join(path).exists() {
         let why = "this is a key itself; expected the name of a file with it, which nobody but its owner may read";
         return Err(why.to_owned());
     }

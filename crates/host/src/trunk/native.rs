@@ -125,7 +125,8 @@ impl Native {
             match begun {
                 Ok(more) => said.extend(more),
                 Err(error) => {
-                    let _ = self.rules.remove(Table::Raw);
+                    // What keeps strangers out goes only once no device is left by which they would come in.
+                    let _ = self.end_tunnels();
                     return Err(error);
                 }
             }

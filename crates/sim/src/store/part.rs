@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -88,14 +89,15 @@ pub(super) fn place(folder: &Path, name: &str, content: &[u8]) -> Result<(), Err
     let beside = folder.join(beside(name));
     let write = || {
         fs::create_dir_all(folder)?;
-        File::create(&beside)?.write_all(content)?;
+        File::create_new(&beside)?.write_all(content)?;
         fs::rename(&beside, &path)
     };
     write().map_err(|error| Error::File(path.clone(), error))
 }
 
-/// A name for what becomes the file `name`, which readers of the folder pass over. Should two machines that share the folder
-/// have two processes of one number at one task, they write the same bytes.
+/// A name for what becomes the file `name`, which readers of the folder pass over. It is by chance: two machines that share the
+/// folder may have two processes of one number at one task.
 pub(super) fn beside(name: &str) -> String {
-    format!(".{name}.{}.tmp", std::process::id())
+    let chance = RandomState::new().build_hasher().finish();
+    format!(".{name}.{chance:016x}.tmp")
 }

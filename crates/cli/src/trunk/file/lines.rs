@@ -1,15 +1,5 @@
 //! The lines of a trunk's file that an error is about, and those that nobody should repeat.
 
-/// Characters of a key of 32 bytes in base64, without its padding.
-const KEY: usize = 43;
-
-/// True if a line may have a private key in it.
-pub(super) fn has_secret(line: &str) -> bool {
-    let is_public = line.trim_start().starts_with("public_key");
-    let is_of_key = |c: char| c.is_ascii_alphanumeric() || c == '+' || c == '/';
-    !is_public && line.split(|c| !is_of_key(c)).any(|word| word.len() == KEY)
-}
-
 /// The line of a field, counted from zero: `listen`, or `peer east: networks` in the table of that name. That of the table where
 /// the field is not in it; `None` if there is neither.
 pub(super) fn of(text: &str, field: &str) -> Option<usize> {
@@ -64,12 +54,5 @@ mod tests {
         ] {
             assert_eq!(of(TEXT, field), line, "{field}");
         }
-    }
-
-    #[test]
-    fn a_line_with_a_key_that_is_not_public_is_known() {
-        let key = "A".repeat(KEY);
-        assert!(has_secret(&format!("private_key = \"{key}=\"")) && has_secret(&key));
-        assert!(!has_secret(&format!("public_key = \"{key}=\"")) && !has_secret("private_key = \"/etc/headend/key\""));
     }
 }

@@ -69,7 +69,8 @@ impl Parameters {
 
 /// The longest round trip for which the controller is stable, `RTT_max` of figure 2.
 const RTT_MAX: i128 = 100_000_000;
-/// The period of the controller is the target, and no more than a third of that.
+/// The period of the controller is the target, no more than a third of that, and no less than makes sense: each is computed.
+const PERIOD_MIN: Duration = Duration::from_millis(1);
 const PERIOD_MAX: Duration = Duration::from_nanos(RTT_MAX as u64 / 3);
 /// The coupling factor: flows of L4S see twice the root of the classic probability (s2.1).
 const K: i128 = 2;
@@ -103,7 +104,7 @@ impl DualPi2 {
     /// An empty pair of queues.
     pub fn new(parameters: Parameters) -> DualPi2 {
         let (packets_max, bytes_max) = parameters.buffer.limits();
-        let period = parameters.target.min(PERIOD_MAX);
+        let period = parameters.target.clamp(PERIOD_MIN, PERIOD_MAX);
         DualPi2 {
             low: Fifo::default(),
             classic: Fifo::default(),
