@@ -1,8 +1,8 @@
 """Makes the vectors of tests/aqm: what the pseudo-code of the RFCs does with packets, step by step.
 
-It follows RFC 8289 s5, RFC 8290 s4, RFC 8033 appendix A and RFC 9332 appendix A, in floating point as they have
-it, and knows
-nothing of the engine. `python3 judge.py` writes the files beside it; a line is an operation and what must come of it.
+It follows RFC 8289 s5, RFC 8290 s4, RFC 8033 appendix A and RFC 9332 appendix A, in floating point as they
+have it, and knows nothing of the engine. `python3 judge.py` writes the files beside it; a line is an operation and what
+must come of it.
 
     e TIME_US ID LEN ECN FLOW   a packet comes
     d TIME_US = IDS | ID CE     the link asks: dropped now, then the packet that is served, and 1 if it is marked
