@@ -257,7 +257,7 @@ impl Sender {
     fn poll_controlled(&mut self, now: Time) -> Option<Output> {
         for _ in 0..self.controls.len() {
             let owes = self.controls[self.turn].unpaid >= self.vmss;
-            if (owes || !self.tunnel.is_empty()) && self.may_send(now) && (owes || self.has_credit()) {
+            if (owes || !self.tunnel.is_empty()) && self.may_send(now) && (owes || self.has_credit(now)) {
                 let which = self.turn;
                 if owes {
                     self.controls[which].permitted = false;
@@ -307,17 +307,20 @@ impl Sender {
     /// packets are longer than a VMSS it "waits for more credits" (s2.2.5.2): each VMSS of them needs a header, and a router's
     /// buffer is measured for no more data than headers may follow (s2.2.7.2).
     #[inline]
-    fn has_credit(&mut self) -> bool {
-        !self.awaits_whole_credit || self.longest <= self.vmss || self.has_credit_for_first()
+    fn has_credit(&mut self, now: Time) -> bool {
+        !self.awaits_whole_credit || self.longest <= self.vmss || self.has_credit_for_first(now)
     }
 
     #[cold]
-    fn has_credit_for_first(&mut self) -> bool {
+    fn has_credit_for_first(&mut self, now: Time) -> bool {
         let Some(len) = self.tunnel.first().map(Packet::len).filter(|len| *len > self.vmss) else { return true };
         let control = &mut self.controls[self.turn];
         let has = control.connection.credit().is_none_or(|credit| control.unpaid + len <= credit);
-        // It is asked again, so that its timers run meanwhile.
-        control.permitted = has;
+        if !has {
+            // It is asked again, and its timers run meanwhile: those that came due while it had its permission, now.
+            control.permitted = false;
+            self.act(now, self.turn, |control| control.connection.wants_to_send(now));
+        }
         has
     }
 
