@@ -28,6 +28,7 @@ from urllib.parse import urlparse
 import page
 from conform import PATH, ip, running
 from ends import PATIENCE_S, ended, until
+from machine import run, waited_for
 from proxy import Progress, is_busy, load, machine, stop_after
 
 try:
@@ -212,8 +213,10 @@ def path(binary: Path, folder: Path, loss: str) -> Iterator[None]:
 
 
 @contextmanager
-def servers(folder: Path, sizes: Sequence[int]) -> Iterator[None]:
-    """Nginx for HTTP/2, and aioquic for HTTP/3, in the server's namespace."""
+def servers(
+    folder: Path, sizes: Sequence[int], namespace: str = SERVER, address: str = SERVER_ADDRESS
+) -> Iterator[None]:
+    """Nginx for HTTP/2, and aioquic for HTTP/3, at an address of a namespace, with a file of each size by its name."""
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=server"
     subprocess.run([*words.split(), "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
@@ -225,18 +228,18 @@ def servers(folder: Path, sizes: Sequence[int]) -> Iterator[None]:
     config.write_text(
         f"daemon off;\npid {folder}/nginx.pid;\nerror_log {folder}/nginx.log;\nworker_processes 1;\nuser root;\n"
         "events {}\nhttp { access_log off; server { "
-        f"listen {SERVER_ADDRESS}:443 ssl http2; ssl_certificate {certificate}; ssl_certificate_key {key}; "
+        f"listen {address}:443 ssl http2; ssl_certificate {certificate}; ssl_certificate_key {key}; "
         f"root {files}; }} }}\n"
     )
-    inside = ["ip", "netns", "exec", SERVER]
+    inside = ["ip", "netns", "exec", namespace]
     with ExitStack() as stack:
         stack.enter_context(
             running([*inside, "nginx", "-c", str(config), "-e", f"{folder}/nginx.log"], folder / "nginx.out")
         )
         if QuicConnectionProtocol is not None:
-            h3 = [*inside, sys.executable, __file__, "serve", SERVER_ADDRESS, str(certificate), str(key)]
+            h3 = [*inside, sys.executable, __file__, "serve", address, str(certificate), str(key)]
             until(stack.enter_context(ended(subprocess.Popen(h3, stdout=subprocess.PIPE, text=True))), "ready")
-        time.sleep(0.3)
+        waited_for("nginx listens", lambda: bool(run("ss", "-Hltn", "sport = :443", inside=namespace)))
         yield
 
 

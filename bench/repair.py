@@ -31,7 +31,7 @@ import page
 import quic
 import trunk
 from ends import ended, until
-from machine import run, say, waited_for
+from machine import run, say
 
 SERVER, CLIENT = trunk.USERS
 SERVER_ADDRESS, CLIENT_ADDRESS = trunk.USER_ADDRESSES
@@ -104,35 +104,6 @@ def far_server(binary: Path, folder: Path) -> Iterator[None]:
             yield
     finally:
         subprocess.run(["ip", "netns", "del", MIDDLE], capture_output=True, check=False)
-
-
-@contextmanager
-def servers(folder: Path) -> Iterator[None]:
-    """Nginx for HTTP/2, and aioquic for HTTP/3."""
-    certificate, key = folder / "certificate.pem", folder / "key.pem"
-    words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=server"
-    subprocess.run([*words.split(), "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
-    files = folder / "files"
-    files.mkdir()
-    for size in SIZES:
-        (files / str(size)).write_bytes(bytes(size))
-    config = folder / "nginx.conf"
-    config.write_text(
-        f"daemon off;\npid {folder}/nginx.pid;\nerror_log {folder}/nginx.log;\nworker_processes 1;\nuser root;\n"
-        "events {}\nhttp { access_log off; server { "
-        f"listen {SERVER_ADDRESS}:443 ssl http2; ssl_certificate {certificate}; ssl_certificate_key {key}; "
-        f"root {files}; }} }}\n"
-    )
-    with ExitStack() as stack:
-        stack.enter_context(
-            trunk.process(["nginx", "-c", config, "-e", folder / "nginx.log"], SERVER, folder / "nginx.out")
-        )
-        waited_for("nginx listens", lambda: bool(run("ss", "-Hltn", "sport = :443", inside=SERVER)))
-        if quic.QuicConnectionProtocol is not None:
-            program = Path(__file__).with_name("quic.py")
-            h3 = inside(SERVER, sys.executable, program, "serve", SERVER_ADDRESS, certificate, key)
-            until(stack.enter_context(ended(subprocess.Popen(h3, stdout=subprocess.PIPE, text=True))), "ready")
-        yield
 
 
 if quic.QuicConnectionProtocol is not None:
@@ -261,7 +232,7 @@ def measured(way: str, loss: float, options: argparse.Namespace) -> Row:
             carrying = None
         else:
             carrying = stack.enter_context(trunk.trunk(options.binary, folder, "sealed", trunk.PATH_ADDRESSES, peer))
-        stack.enter_context(servers(folder))
+        stack.enter_context(quic.servers(folder, SIZES, SERVER, SERVER_ADDRESS))
         # Whoever has to find neighbours has done so.
         by_h2()
         for _ in range(options.rounds):
