@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use crate::failure::Failure;
+use crate::outputs;
 use crate::printing::{self, Format};
 
 /// List the examples that come with this command, or print one of them
@@ -111,9 +112,9 @@ fn list(format: Format, examples: &[&Example]) -> Result<(), Failure> {
 }
 
 /// Writes an example, and says where.
-fn write(folder: &PathBuf, example: &Example) -> Result<(), Failure> {
+fn write(folder: &Path, example: &Example) -> Result<(), Failure> {
     let path = folder.join(example.name).with_extension("toml");
-    fs::create_dir_all(folder).map_err(|error| Failure::io(folder, error))?;
+    outputs::make_folder(folder)?;
     let mut file = fs::File::create_new(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             Failure::Wrong(format!("{}: is there already; it is not replaced", path.display()))
@@ -126,8 +127,6 @@ fn write(folder: &PathBuf, example: &Example) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     fn names_in(folder: &str) -> Vec<String> {

@@ -1,11 +1,11 @@
 //! `headend man`: manual pages, from the same words as `--help`.
 
-use std::fs;
 use std::path::PathBuf;
 
 use clap::{Args, Command};
 
 use crate::failure::Failure;
+use crate::outputs;
 
 /// Write the manual pages, one for each subcommand
 #[derive(Args, Debug)]
@@ -18,6 +18,6 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, command: Command) -> Result<(), Failure> {
     let folder = &arguments.out;
-    fs::create_dir_all(folder).map_err(|error| Failure::io(folder, error))?;
+    outputs::make_folder(folder)?;
     clap_mangen::generate_to(command.disable_help_subcommand(true), folder).map_err(|error| Failure::io(folder, error))
 }

@@ -11,6 +11,22 @@ use crate::failure::Failure;
 /// Every folder of results has this file, and `--force` replaces no other folder.
 const META: &str = "meta.json";
 
+/// Refuses the path of a folder at which, or above which, there is something else.
+pub(crate) fn check_folder(path: &Path) -> Result<(), Failure> {
+    match path.ancestors().find(|path| path.exists()) {
+        Some(there) if !there.is_dir() => {
+            Err(Failure::Wrong(format!("{}: is there and is no folder", there.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes a folder, unless it is there.
+pub(crate) fn make_folder(path: &Path) -> Result<(), Failure> {
+    check_folder(path)?;
+    fs::create_dir_all(path).map_err(|error| Failure::io(path, error))
+}
+
 /// The folder for the results of a sweep.
 #[derive(Debug)]
 pub(crate) struct ResultsFolder {
@@ -30,12 +46,10 @@ impl ResultsFolder {
                 return Err(Failure::Wrong(text));
             }
         };
+        check_folder(&path)?;
         let shown = path.display();
         match fs::read_dir(&path).map(Iterator::count) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-                return Err(Failure::Wrong(format!("{shown}: is there and is no folder")));
-            }
             Err(error) => return Err(Failure::io(&path, error)),
             Ok(0) => {}
             Ok(_) if !force => {

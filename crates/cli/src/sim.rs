@@ -12,7 +12,7 @@ use headend_sim::store::{Shard, Store, Work};
 use headend_sim::sweep::{self, Meter, Options, Progress};
 
 use crate::failure::Failure;
-use crate::outputs::ResultsFolder;
+use crate::outputs::{ResultsFolder, check_folder};
 use crate::printing::{self, ResultsFormat};
 use crate::request::ScenarioRequest;
 use crate::{meta, signals};
@@ -83,8 +83,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (document, points) = arguments.request.read()?;
     if let Some(store) = &arguments.store {
         let scenario = meta::scenario_text(&arguments.request, &document);
+        check_folder(store)?;
         return fill_store(arguments, store, points, &scenario, &stop);
     }
+    arguments.pcap.as_deref().map_or(Ok(()), check_folder)?;
     let folder = arguments.out.as_deref().map(|path| ResultsFolder::new(path, arguments.force)).transpose()?;
     let is_traced = arguments.trace || arguments.pcap.is_some();
     let runs: usize = points.iter().map(|point| point.scenario.runs as usize).sum();

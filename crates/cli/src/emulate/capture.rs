@@ -1,6 +1,6 @@
 //! Records of what passes each side, written by a thread of their own: a disk may take its time, the reactor may not.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use headend_scenario::pcapng::Capture;
 
 use super::ends::EmulatedSide;
 use crate::failure::Failure;
+use crate::outputs::make_folder;
 
 /// Bytes that are written at once.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -66,7 +67,7 @@ impl Recorder {
         snap_len: u32,
         clock: Monotonic,
     ) -> Result<(Recorder, Writer), Failure> {
-        fs::create_dir_all(folder).map_err(|error| Failure::io(folder, error))?;
+        make_folder(folder)?;
         let path = |side: &EmulatedSide| folder.join(format!("{}.pcapng", side.node));
         // Before either is made: a request that is refused leaves nothing behind.
         if let Some(path) = sides.iter().map(path).find(|path| path.exists()) {
@@ -166,6 +167,8 @@ fn write(coming: &Receiver<Chunk>, files: Vec<(PathBuf, File)>, missing: &Atomic
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
