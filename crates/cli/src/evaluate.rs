@@ -8,6 +8,7 @@ use std::process::Command;
 use clap::Args;
 
 use crate::failure::Failure;
+use crate::printing::Format;
 
 /// Measure what RFC 9743 asks of a congestion control: alone, beside others, and on paths of all sorts
 #[derive(Args, Debug)]
@@ -61,9 +62,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Print evaluation.json in place of tables
-    #[arg(long)]
-    json: bool,
+    /// Form of the output; json is evaluation.json
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
 
     /// List the cases, and the sections of RFC 9743 that they are for
     #[arg(long)]
@@ -76,7 +77,7 @@ import sys
 try:
     from headend.evaluate.cli import main
 except ModuleNotFoundError as missing:
-    sys.stderr.write(f'headend evaluate: {sys.executable} has no module {missing.name}. It takes the Python package headend '
+    sys.stderr.write(f'error: {sys.executable} has no module {missing.name}. It takes the Python package headend '
                      'with its extra `papers`: activate the environment that has it (source .venv/bin/activate), or name its '
                      'Python in HEADEND_PYTHON\\n')
     sys.exit(2)
@@ -94,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let error = command.exec();
     Err(Failure::Wrong(format!(
-        "headend evaluate: cannot start {}: {error}. Name a Python that has the package headend in HEADEND_PYTHON",
+        "cannot start {}: {error}. Name a Python that has the package headend in HEADEND_PYTHON",
         python.display()
     )))
 }
@@ -109,7 +110,7 @@ fn python() -> PathBuf {
 
 /// The request in the words of `python -m headend.evaluate`.
 fn words(arguments: &Arguments) -> Vec<OsString> {
-    let Arguments { controller, beside, settings, kernel, quick, only, seed, runs, threads, out, json, list } =
+    let Arguments { controller, beside, settings, kernel, quick, only, seed, runs, threads, out, format, list } =
         arguments;
     let mut words: Vec<OsString> = vec!["--seed".into(), seed.to_string().into(), format!("--beside={beside}").into()];
     let valued = |name: &str, value: &dyn std::fmt::Display| OsString::from(format!("--{name}={value}"));
@@ -118,7 +119,8 @@ fn words(arguments: &Arguments) -> Vec<OsString> {
     words.extend(runs.iter().map(|value| valued("runs", value)));
     words.extend(threads.iter().map(|value| valued("threads", value)));
     words.extend(out.iter().flat_map(|folder| [OsString::from("--out"), folder.into()]));
-    let flags = [(kernel, "--kernel"), (quick, "--quick"), (json, "--json"), (list, "--list")];
+    words.extend((*format == Format::Json).then(|| "--format=json".into()));
+    let flags = [(kernel, "--kernel"), (quick, "--quick"), (list, "--list")];
     words.extend(flags.into_iter().filter(|(given, _)| **given).map(|(_, flag)| flag.into()));
     words.extend(controller.iter().flat_map(|name| [OsString::from("--"), name.into()]));
     words

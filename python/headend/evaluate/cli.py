@@ -56,12 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, headend.ScenarioError) as error:
         return _wrong(str(error))
     except (headend.SimulationError, LabError, OSError) as error:
-        print(f"headend evaluate: {error}", file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted: nothing is kept of an evaluation that has not ended", file=sys.stderr)
         return 130
-    if given.json:
+    if given.format == "json":
         print(evaluation.to_json(), end="")
     else:
         text.show(evaluation, Console(highlight=False))
@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--out", type=Path, metavar="DIR")
     parser.add_argument("--page", type=Path, metavar="FILE", help="a page of the docs whose card is to be this one")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--format", choices=("table", "json"), default="table")
     parser.add_argument("--list", action="store_true")
     return parser
 
@@ -127,12 +127,12 @@ def _write(evaluation: Evaluation, out: Path | None, docs: Path | None) -> int:
         (out / EVALUATION).write_text(evaluation.to_json(), encoding="utf-8")
         (out / CARD).write_text(f"# {text.title(evaluation)}\n\n{text.card(evaluation)}", encoding="utf-8")
     except (FolderError, marked.MarkedError, OSError) as error:
-        print(f"headend evaluate: {error}", file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return 1
     print(f"wrote {shown}", file=sys.stderr)
     return 0
 
 
 def _wrong(message: str) -> int:
-    print(f"headend evaluate: {message}", file=sys.stderr)
+    print(f"error: {message}", file=sys.stderr)
     return 2

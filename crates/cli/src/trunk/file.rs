@@ -52,12 +52,12 @@ pub(super) struct Read {
 
 /// Reads the file of a trunk, and the keys that it names.
 pub(super) fn read(path: &Path) -> Result<Read, Failure> {
-    let (_, text) = input::read(path)?;
-    parse(path, &text).map_err(|message| Failure::wrong_in(&path.display().to_string(), &text, message))
+    let (name, text) = input::read(path)?;
+    parse(path, &text).map_err(|message| Failure::wrong_in(&name, &text, message))
 }
 
 fn parse(path: &Path, text: &str) -> Result<Read, String> {
-    let name = path.display();
+    let name = input::name(path);
     let at_line = |line: usize, why: &str| {
         let shown = text.lines().nth(line).unwrap_or_default().trim();
         let shown = if crate::excerpt::has_secret(shown) { "(a key is in this line)" } else { shown };
