@@ -193,7 +193,8 @@ fn install_backfill(name: &str, is_default: bool) -> Result<(), Failure> {
     say_installed(name, "the larger of CUBIC's window and one that fills the line", before.as_deref())
 }
 
-/// What was asked for is there, so that whoever installs at each start need not look first; the default is still made.
+/// Tells that what is to be installed is there already, which is no mistake: whoever installs at each start need not look
+/// first. The default is made all the same.
 fn say_already(name: &str, is_default: bool) -> Result<(), Failure> {
     let before = if is_default { Some(sysctl::read(DEFAULT_SETTING)?) } else { None };
     if is_default {

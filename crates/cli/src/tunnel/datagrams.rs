@@ -56,7 +56,7 @@ pub(super) struct Flows {
 /// Bytes that wait, and the memory that they hold of what there is for all.
 type Waiting = (Vec<u8>, OwnedSemaphorePermit);
 
-/// Where a connection's frames go.
+/// The flows of UDP that take a connection's frames, by the number that each frame begins with.
 #[derive(Debug)]
 struct Inboxes {
     inboxes: BTreeMap<u64, mpsc::Sender<Waiting>>,

@@ -15,7 +15,7 @@ pub struct Sender<T> {
     rules: Rules,
     /// The turn of the next numbered packet of each flow.
     turns: Box<[u16]>,
-    /// By the number of the datagram in which the packet left last.
+    /// Packets that may have to leave again, by the number of the datagram in which each left last.
     kept: BTreeMap<u64, Kept<T>>,
     /// Numbers of those that are to leave again, in the order in which they were found lost. Some may be kept no more.
     lost: VecDeque<u64>,

@@ -25,7 +25,7 @@ fn rules(within_ms: u64, tries: u8) -> Rules {
 /// A packet of a flow: which of the flow's it is, and when it came (once it has).
 type Packet = (u64, u64, Time);
 
-/// What becomes of a datagram on its way.
+/// The fate of a datagram on its way: lost, doubled or late.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fortune {
     is_lost: bool,
@@ -42,7 +42,7 @@ struct Path {
     now: Time,
     control: (ControlSender, ControlReceiver),
     ends: (Sender<Packet>, Receiver<Packet>),
-    /// By the time of arrival, and then by that of departure.
+    /// Datagrams on their way, by the time of arrival and then by the order of departure.
     under_way: BTreeMap<(Time, u64), Under>,
     left: u64,
     fortunes: Vec<Fortune>,

@@ -92,7 +92,7 @@ pub struct DualPi2 {
     wait_before: Duration,
     period: Duration,
     next_update: Time,
-    /// What marks and drops are owed (`recur`).
+    /// Parts of a mark that the low-latency queue is owed, and of one that the classic queue is (`recur`).
     low_count: i128,
     classic_count: i128,
     /// Bytes that the classic queue is owed, in hundredths.

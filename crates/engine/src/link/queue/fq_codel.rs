@@ -113,7 +113,7 @@ pub struct FqCodel {
     bytes_max: Bytes,
     times: Times,
     quantum: i64,
-    /// What flows are spread with.
+    /// The number that is hashed with a flow's addresses and ports.
     salt: u64,
     struck: Struck,
 }

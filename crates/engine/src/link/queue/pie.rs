@@ -61,7 +61,7 @@ impl Parameters {
 const PERIOD: Duration = Duration::from_millis(15);
 /// The time for which a burst passes (s4.4, `MAX_BURST`).
 const BURST_MAX: Duration = Duration::from_millis(150);
-/// With no more than two packets of this length waiting nothing is dropped (s4.1, `MEAN_PKTSIZE`).
+/// The length of packet of which two may always wait: nothing is dropped while no more does (s4.1, `MEAN_PKTSIZE`).
 const MEAN_PACKET: u64 = 1_024;
 /// Certainty, in the unit of probabilities.
 const ONE: i128 = 1 << 62;
