@@ -15,6 +15,14 @@ DOCS = ROOT / "docs"
 TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 BINARY = next((path for kind in ("release", "debug") if (path := TARGET / kind / "headend").exists()), None)
 assert BINARY is not None, "the book's commands take the command: make target/release/headend"
+NAMES = """
+ACM AFIPS AMD ANSI ASSOCIATE ATC CED DCE DuckDB EPYC EQDS GitHub GitLab HAProxy HPCC HotNets IEEE INFOCOM ITU
+LBNL LISTEN MIT MPI McGregor MobiCom NDP NDSS NaN NumPy OOPSLA OPTIONS OpenMetrics OpenSAND PATH PC PEPsal
+PFTK POSTROUTING PPP PREFIX PREROUTING PhD README RECEIVED RFIv1 RRUL RS1 RS2 RDMA RoCE SCTE SIGCOMM SIGOPS
+SND NXT SP TENCON TRACE TSNs TT1 TT2 TT3 UCB USENIX WaveLAN WebSocket WireGuard IsLost NextSeg AO OL DS ID MAT
+MHz
+"""
+"""Names of programs, publishers, methods and experiments, which a glossary need not explain."""
 SOON = ("sim", "size", "examples", "personalities")
 """Subcommands that end soon and take neither root nor the network."""
 RUN = ("explanation/loss.md", "tutorial/exercises.md", "howto/choose.md", "howto/papers.md")
@@ -80,3 +88,19 @@ def test_every_option_of_a_command_is_known(page):
                 assert re.search(rf"{option[0]}\b", help_of(*names)), f"{option[0]} is not known: {line}"
             elif word.startswith(("scenarios/", "examples/", "docs/")) and not re.search(r"[*\[\]]", word):
                 assert (ROOT / word).exists(), line
+
+
+def test_the_glossary_has_every_abbreviation():
+    blocks = re.findall(r"```\{glossary\}\n(.*?)```", (DOCS / "reference/glossary.md").read_text(), flags=re.DOTALL)
+    terms = {line for block in blocks for line in block.splitlines() if line and line[0] not in " :"}
+    assert len(terms) > 100, "or the glossary is read wrongly"
+    known = set(NAMES.split()) | {word for term in terms for word in re.split(r"[ _/-]", term)}
+    missing = {}
+    for page in DOCS.rglob("*.md"):
+        text = re.sub(
+            r"```.*?```|^    .*?$|`[^`]*`|\]\([^)]*\)|<!--.*?-->", "", page.read_text(), flags=re.DOTALL | re.MULTILINE
+        )
+        for word in re.findall(r"\b[A-Z][A-Za-z]*[A-Z][A-Za-z0-9]*\b", text):
+            if word.rstrip("s") not in known and word not in known:
+                missing.setdefault(word, page.name)
+    assert not missing, f"docs/reference/glossary.md lacks {missing}"
