@@ -104,3 +104,20 @@ def test_the_glossary_has_every_abbreviation():
             if word.rstrip("s") not in known and word not in known:
                 missing.setdefault(word, page.name)
     assert not missing, f"docs/reference/glossary.md lacks {missing}"
+
+
+def test_a_wrong_picture_is_told_and_a_right_one_has_a_description():
+    sphinx = pytest.importorskip("sphinx.application", reason="the book is built by the environment for developers")
+    assert sphinx
+    sys.path.insert(0, str(DOCS))
+    import pictures
+
+    drawing = pictures.chain(["server", "-- line | 10 ms", "*proxy | two TCPs", "--", "pc", "span 1 2: remote"])
+    assert [part.count("<rect") for part in drawing.parts].count(1) == 3
+    assert any(">remote<" in part for part in drawing.parts)
+    with pytest.raises(ValueError, match="2 hosts take 1 links"):
+        pictures.chain(["server", "pc"])
+    pages = [page.read_text() for page in DOCS.rglob("*.md")]
+    drawn = [block for text in pages for block in re.findall(r"```\{picture\}.*?```", text, flags=re.DOTALL)]
+    assert len(drawn) >= 7
+    assert all(":title: " in block and ":alt: " in block for block in drawn)
