@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from headend.section import Section, Tables
 
-__all__ = ["Root", "Node", "Side", "Tcp", "Personality", "Link", "Direction", "Channel", "DocsisChannel", "Modem", "Loss", "Rate", "Flow", "Socket", "Queue", "Circuit"]
+__all__ = ["Root", "Node", "Side", "Tcp", "Personality", "Link", "Direction", "Channel", "DocsisChannel", "Modem", "Loss", "Rate", "Flow", "Size", "Socket", "Queue", "Circuit"]
 
 
 class Root(Section):
@@ -828,8 +828,8 @@ class Flow(Section):
     """A table of a scenario: flows."""
 
     _kind: ClassVar[str] = "flow"
-    _fields: ClassVar[tuple[str, ...]] = ("kind", "from", "to", "start", "stagger", "count", "via", "bytes", "handshake", "whole_segments", "socket", "request", "header", "header_apart", "sizes", "pause", "answer_after", "answer_spread", "rate", "packet", "on", "off", "over", "rates", "frame_interval", "key_every", "key_size", "deadline", "stale", "stale_after", "gmb", "vmss", "queue",)
-    _held: ClassVar[Mapping[str, tuple[str, str]]] = {"socket": ("table", "Socket")}
+    _fields: ClassVar[tuple[str, ...]] = ("kind", "from", "to", "start", "stagger", "count", "via", "bytes", "arrivals", "load", "handshake", "whole_segments", "socket", "request", "header", "header_apart", "sizes", "pause", "answer_after", "answer_spread", "rate", "packet", "on", "off", "over", "rates", "frame_interval", "key_every", "key_size", "deadline", "stale", "stale_after", "gmb", "vmss", "queue",)
+    _held: ClassVar[Mapping[str, tuple[str, str]]] = {"bytes": ("part", "Size"), "socket": ("table", "Socket")}
 
     kind: Literal["bulk", "ftp-get", "http-get", "requests", "datagrams", "media"] | None
     """`bulk`: `from` connects and sends. `ftp-get`: the server `from` opens the data connection to its client `to` and sends. `http-get`: the client `to` connects to the server `from` and asks, and is answered on the same connection. `requests`: the same again and again, each with a connection of its own and a row in the results. `datagrams`: packets at a rate, with no regard to anything. `media`: frames at a rate, each with a deadline, and a row in a table of their own (chapter 5 of the decoupling thesis). Default: bulk."""
@@ -845,8 +845,12 @@ class Flow(Section):
     """How many of these flows there are. Default: 1."""
     via: str | None
     """With kind bulk or ftp-get or http-get: The proxy at which the connection ends that one of the two opens, and which connects on to the other. Empty: one connection from end to end."""
-    bytes: str | None
-    """With kind bulk or ftp-get or http-get: How much data; `unlimited` lasts until the duration ends. Default: unlimited."""
+    bytes: str | Size | Mapping[str, Any] | None
+    """With kind bulk or ftp-get or http-get: How much data; `unlimited` lasts until the duration ends. With a table, each instance has a size of its own. Default: unlimited."""
+    arrivals: str | None
+    """With kind bulk or ftp-get or http-get: The mean time from one instance to the next. They come from `start` on until the duration ends, as a Poisson process, and take the place of `count`. Default: all instances start when the flow does."""
+    load: str | None
+    """With kind bulk or ftp-get or http-get: The data that instances ask for, per time: they come as with `arrivals`, as often as this load and their mean size say. Default: what `arrivals` says."""
     handshake: bool | None
     """With kind bulk: If `false`, the connections are established beforehand, as in ns. Default: true."""
     whole_segments: bool | None
@@ -908,7 +912,9 @@ class Flow(Section):
         stagger: str | None = None,
         count: int | None = None,
         via: str | None = None,
-        bytes: str | None = None,
+        bytes: str | Size | Mapping[str, Any] | None = None,
+        arrivals: str | None = None,
+        load: str | None = None,
         handshake: bool | None = None,
         whole_segments: bool | None = None,
         socket: Socket | Mapping[str, Any] | None = None,
@@ -934,6 +940,39 @@ class Flow(Section):
         gmb: str | None = None,
         vmss: str | None = None,
         queue: str | None = None,
+    ) -> None:
+        self._take(locals())
+
+
+class Size(Section):
+    """A table of a scenario: size."""
+
+    _kind: ClassVar[str] = "size"
+    _fields: ClassVar[tuple[str, ...]] = ("model", "cdf", "mean", "least", "most", "median",)
+    _held: ClassVar[Mapping[str, tuple[str, str]]] = {}
+
+    model: Literal["cdf", "web-search", "data-mining", "pareto", "log-normal"] | None
+    """`cdf`: Sizes as they were recorded. `web-search`: Flows of a cluster for web search (Alizadeh et al. 2010, figure 4): half below 73 KB, the mean 1.7 MB. `data-mining`: Flows of a cluster for data mining (Greenberg et al. 2009, figure 2): half below 1.1 KB, the mean 12.7 MB. `pareto`: Sizes with a heavy tail: of those above some size, the share above its double is always the same. `log-normal`: Sizes whose logarithms are normal. Default: cdf."""
+    cdf: str | None
+    """With model cdf: A file, named relative to the scenario's folder: on each line a size in bytes and the share of all transfers, from 0 to 1, that are no larger. Both ascend, and the last share is 1; between two lines every size is as likely. Required."""
+    mean: str | None
+    """With model pareto or log-normal: `pareto`: The mean size, from which the shape follows. `log-normal`: The mean size, from which the spread follows. Required."""
+    least: str | None
+    """With model pareto: The smallest size. Required."""
+    most: str | None
+    """With model pareto: The largest size. Required."""
+    median: str | None
+    """With model log-normal: The size that half of all do not reach. Required."""
+
+    def __init__(
+        self,
+        *,
+        model: Literal["cdf", "web-search", "data-mining", "pareto", "log-normal"] | None = None,
+        cdf: str | None = None,
+        mean: str | None = None,
+        least: str | None = None,
+        most: str | None = None,
+        median: str | None = None,
     ) -> None:
         self._take(locals())
 

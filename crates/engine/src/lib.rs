@@ -101,3 +101,4 @@ pub mod tcp;
 pub mod time;
 pub mod units;
 mod wakes;
+pub mod workload;

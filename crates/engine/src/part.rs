@@ -62,6 +62,7 @@ use std::sync::Arc;
 
 use crate::time::Duration;
 use crate::units::{Bytes, Capacity, Chance, Rate};
+use crate::workload::Distribution;
 
 /// The rates that a link may have, from the slowest to the fastest, in bit/s.
 pub const RATE_BPS: std::ops::RangeInclusive<u64> = 1..=1_000_000_000_000;
@@ -164,6 +165,8 @@ pub enum Kind {
     Numbers,
     /// The name of a recording of a link.
     Recording,
+    /// The name of a file with a cumulative distribution of sizes.
+    Cdf,
 }
 
 /// The value of a field.
@@ -191,6 +194,8 @@ pub enum Value {
     Numbers(Vec<u64>),
     /// A recording of a link: the times, ascending, at which it could deliver a packet, of which the last is not zero.
     Recording(Arc<[Duration]>),
+    /// A distribution of sizes.
+    Cdf(Distribution),
     /// Several values of one kind.
     List(Vec<Value>),
 }
@@ -398,6 +403,14 @@ impl Values {
         match self.value(field) {
             Value::Recording(times) => times.clone(),
             other => panic!("the part says that {field} is a recording, not {other:?}"),
+        }
+    }
+
+    /// The value of a field that takes a cumulative distribution of sizes.
+    pub fn cdf(&self, field: &str) -> Distribution {
+        match self.value(field) {
+            Value::Cdf(distribution) => distribution.clone(),
+            other => panic!("the part says that {field} is a distribution, not {other:?}"),
         }
     }
 

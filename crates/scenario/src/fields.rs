@@ -3,6 +3,7 @@
 mod circuit;
 mod medium;
 pub(super) mod part;
+mod workload;
 
 pub use crate::flow::{FLOW, SOCKET};
 pub use crate::link::{BACK, CHANNEL, DOCSIS_CHANNEL, LINK, MODEM};
@@ -10,6 +11,7 @@ pub use circuit::CIRCUIT;
 pub(crate) use circuit::{COPIES, DROPS, DropsTag, IMPLEMENTATIONS, LOSS_SIGNALS, LOSSES, LossSignal};
 pub use medium::{LOSS, QUEUE, RATE};
 pub(crate) use part::of_kinds;
+pub use workload::SIZE;
 
 pub use headend_engine::part::{Absent, RATE_BPS, SIZE_BYTES_MAX};
 
@@ -119,6 +121,8 @@ pub enum Kind {
     Numbers,
     /// The name of a recording of a link.
     Recording,
+    /// The name of a file with a cumulative distribution of sizes.
+    Cdf,
     /// A table.
     Table(&'static Shape),
     /// Tables of one shape, each under a name of the author's choice.
@@ -303,6 +307,7 @@ pub static ALL: &[(&str, &Shape)] = &[
     ("loss", &LOSS.shape),
     ("rate", &RATE.shape),
     ("flows", &FLOW),
+    ("size", &SIZE.shape),
     ("socket", &SOCKET),
     ("queue", &QUEUE.shape),
     ("circuits", &CIRCUIT),
@@ -325,6 +330,7 @@ impl From<headend_engine::part::Kind> for Kind {
             Plain::Capacity => Kind::Capacity,
             Plain::Numbers => Kind::Numbers,
             Plain::Recording => Kind::Recording,
+            Plain::Cdf => Kind::Cdf,
         }
     }
 }

@@ -12,8 +12,10 @@ mod transfer;
 
 use std::sync::LazyLock;
 
+use headend_engine::rng::Rng;
 use headend_engine::time::Duration;
 use headend_engine::units::Bytes;
+use headend_engine::workload::arrivals as arrivals_of;
 
 use super::fields::Absent::{Is, Required};
 use super::fields::{self, DURATION_NS_MAX, FLOWS_MAX, Field, Shape, field};
@@ -27,7 +29,7 @@ pub use http_get::HttpGet;
 pub use media::{Media, Over, Stale};
 pub use requests::Requests;
 pub use socket::{SOCKET, Socket};
-pub use transfer::{Opening, Talk, Transfer};
+pub use transfer::{Amount, Opening, Talk, Transfer};
 
 /// Flows of one kind between two hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +46,17 @@ pub struct Flow {
     pub start: Duration,
     /// Each instance starts later by a random time, uniform in `0..=stagger`.
     pub stagger: Duration,
-    /// The number of instances, at least 1.
+    /// The number of instances, at least 1; where they come at random, more than ever come.
     pub count: u32,
+}
+
+/// One instance of a flow in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// When it starts, before what is random for each instance of its own.
+    pub start: Duration,
+    /// The amount of data of a transfer that ends.
+    pub bytes: Option<Bytes>,
 }
 
 /// A kind of flow: what scenarios may say of it, and how it is read.
@@ -166,7 +177,28 @@ impl Flow {
 
     /// The amount of data that each instance carries, if it is a transfer that ends.
     pub fn bytes(&self) -> Option<Bytes> {
-        self.kind.transfer()?.bytes
+        self.kind.transfer()?.fixed_bytes()
+    }
+
+    /// The instances of the run with this seed, which ends after `duration`.
+    pub fn instances(&self, seed: u64, duration: Duration) -> Vec<Instance> {
+        let rng = |what: &str| Rng::named(seed, &format!("flows/{}/{what}", self.name));
+        let arrivals = self.kind.transfer().and_then(|transfer| transfer.arrivals);
+        let starts = match arrivals {
+            None => vec![self.start; self.count as usize],
+            Some(gap) => {
+                let left = duration.saturating_sub(self.start);
+                let times = arrivals_of(&mut rng("arrivals"), gap, left, self.count as usize);
+                times.into_iter().map(|time| self.start + time).collect()
+            }
+        };
+        let mut sizes = rng("sizes");
+        let mut bytes = || match &self.kind.transfer()?.bytes {
+            Amount::Unlimited => None,
+            Amount::Exactly(bytes) => Some(*bytes),
+            Amount::Drawn(model) => Some(model.distribution().draw(&mut sizes)),
+        };
+        starts.into_iter().map(|start| Instance { start, bytes: bytes() }).collect()
     }
 }
 

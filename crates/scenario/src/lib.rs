@@ -1,5 +1,6 @@
 //! Scenario files: a network, its workload and what to vary, in TOML.
 
+mod cdf;
 mod document;
 mod error;
 pub mod fields;
@@ -31,8 +32,8 @@ use headend_engine::time::Duration;
 pub use document::{Document, FILE_BYTES_MAX};
 pub use error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
 pub use flow::{
-    Bulk, Datagrams, Flow, FlowKind, FtpGet, HttpGet, Media, Opening, Over, Ports, Requests, Socket, Stale, Talk,
-    Transfer,
+    Amount, Bulk, Datagrams, Flow, FlowKind, FtpGet, HttpGet, Instance, Media, Opening, Over, Ports, Requests, Socket,
+    Stale, Talk, Transfer,
 };
 pub use link::{Cable, Channel, Direction, Docsis, DocsisChannel, Link, LinkKind, Plain};
 pub use model::{Circuit, Implementation, Node, NodeKind, Proxy, Tcp, TunnelDrops};

@@ -112,7 +112,8 @@ fn taken(kind: &Kind) -> String {
         | Kind::Personality
         | Kind::Node
         | Kind::Capacity
-        | Kind::Recording => "str".to_owned(),
+        | Kind::Recording
+        | Kind::Cdf => "str".to_owned(),
     }
 }
 

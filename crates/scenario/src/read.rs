@@ -21,7 +21,7 @@ use super::recording::Recordings;
 use super::tcp::Draft;
 use super::{Scenario, Sweep};
 pub(crate) use circuit::copies_of_headers;
-pub(crate) use medium::{compression, copies, discipline, loss, rate};
+pub(crate) use medium::{amount, compression, copies, discipline, loss, rate};
 use nodes::{local_link, personalities};
 pub(crate) use section::{Section, default_setting};
 
@@ -74,7 +74,7 @@ impl Log {
 
 pub(crate) struct Reader<'a> {
     root: Section<'a>,
-    recordings: &'a Recordings,
+    pub(crate) recordings: &'a Recordings,
     /// The scenario's own personalities, and those that the document was given.
     personalities: BTreeMap<&'a str, Draft>,
     is_links_alone: bool,

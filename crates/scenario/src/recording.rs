@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use headend_engine::time::Duration;
+use headend_engine::workload::Distribution;
 
+use super::cdf;
 use super::error::{Place, Problem};
 
 /// Largest recording, in bytes: a quarter of an hour at 100 Mbit/s, or three quarters at 30.
@@ -20,6 +22,7 @@ pub(super) struct Recordings {
     /// The document's own folder, to which the names in it are relative.
     folder: PathBuf,
     read: Arc<Mutex<BTreeMap<String, Reading>>>,
+    sizes: Arc<Mutex<BTreeMap<String, Result<Distribution, Wrong>>>>,
 }
 
 /// The opportunities of a recording, or what is wrong with it and where.
@@ -36,21 +39,28 @@ pub(super) struct Wrong {
 impl Recordings {
     /// Recordings named relative to the folder of the document at `path`.
     pub(super) fn beside(path: &Path) -> Recordings {
-        Recordings { folder: path.parent().unwrap_or(Path::new("")).to_owned(), read: Arc::default() }
+        Recordings { folder: path.parent().unwrap_or(Path::new("")).to_owned(), ..Recordings::default() }
     }
 
     /// The opportunities in the file called `name`.
     pub(super) fn read(&self, name: &str) -> Reading {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        read.entry(name.to_owned()).or_insert_with(|| read_file(&self.folder.join(name))).clone()
+        let what = "a file with a time in milliseconds on each line";
+        read.entry(name.to_owned()).or_insert_with(|| read_file(&self.folder.join(name), what, parse)).clone()
+    }
+
+    /// The distribution of sizes in the file called `name`.
+    pub(super) fn sizes(&self, name: &str) -> Result<Distribution, Wrong> {
+        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        let what = "a file with a size in bytes and a share on each line";
+        sizes.entry(name.to_owned()).or_insert_with(|| read_file(&self.folder.join(name), what, cdf::parse)).clone()
     }
 }
 
-fn read_file(path: &Path) -> Reading {
-    let expected = || "a file with a time in milliseconds on each line".to_owned();
+fn read_file<T>(path: &Path, expected: &str, parse: fn(&str, &str) -> Result<T, Wrong>) -> Result<T, Wrong> {
     let unread = |error: io::Error| {
         let found = format!("{} ({error})", path.display());
-        Wrong { place: None, problem: Problem::Value { found, expected: expected() } }
+        Wrong { place: None, problem: Problem::Value { found, expected: expected.to_owned() } }
     };
     let mut text = String::new();
     let file = File::open(path).map_err(unread)?;

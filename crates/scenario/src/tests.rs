@@ -6,6 +6,7 @@ mod mistakes;
 mod published;
 mod registry;
 mod topology;
+mod workload;
 
 use headend_engine::cc::hystart::HyStart;
 use headend_engine::cc::{cubic, fast, vegas};
@@ -40,6 +41,7 @@ pub(super) fn examples() -> Vec<(&'static str, &'static str)> {
         ("hfc.toml", HFC),
         ("dumbbell.toml", include_str!("../../../scenarios/dumbbell.toml")),
         ("bursty.toml", include_str!("../../../scenarios/bursty.toml")),
+        ("load.toml", include_str!("../../../scenarios/load.toml")),
         ("web.toml", include_str!("../../../scenarios/web.toml")),
         ("sockets.toml", include_str!("../../../scenarios/sockets.toml")),
         ("trunks.toml", include_str!("../../../scenarios/trunks.toml")),
@@ -116,7 +118,10 @@ fn fields_that_are_left_out_have_their_documented_values() {
     let scenario = small_with(&[]);
     assert_eq!((scenario.title.as_str(), scenario.seed, scenario.runs), ("", 1, 1));
     let talk = Talk::Push { opening: Opening::BySender, whole_segments: false, socket: None };
-    assert_eq!(scenario.flows[0].kind, FlowKind::Bulk(Bulk(Transfer { bytes: None, via: None, talk })));
+    assert_eq!(
+        scenario.flows[0].kind,
+        FlowKind::Bulk(Bulk(Transfer { bytes: Amount::Unlimited, arrivals: None, via: None, talk }))
+    );
     assert_eq!((scenario.flows[0].bytes(), scenario.flows[0].count), (None, 1));
     let expected = Direction {
         rate: RateModel::constant(Rate::mbit(10)),

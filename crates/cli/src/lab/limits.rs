@@ -1,6 +1,6 @@
 //! Refusals of what can be simulated and a lab cannot run. Every point of a sweep is looked at before the first runs.
 
-use headend_scenario::{Document, FlowKind, Point, Scenario};
+use headend_scenario::{Amount, Document, FlowKind, Point, Scenario, Transfer};
 
 use super::circuits::{self, Wrong};
 use super::site;
@@ -36,6 +36,12 @@ fn beyond(scenario: &Scenario) -> Option<Wrong> {
         }
         if flow.kind.transfer().is_some_and(|transfer| transfer.socket().is_some()) {
             return Some((field("socket"), "decoupling sockets are simulated only".to_owned()));
+        }
+        if let Some(Transfer { bytes: Amount::Drawn(_), .. }) = flow.kind.transfer() {
+            return Some((field("bytes"), "sizes that are drawn are simulated only".to_owned()));
+        }
+        if flow.kind.transfer().is_some_and(|transfer| transfer.arrivals.is_some()) {
+            return Some((field("arrivals"), "instances that come at random are simulated only".to_owned()));
         }
         let mtu = u64::from(site::mtu(scenario));
         if let FlowKind::Datagrams(datagrams) = &flow.kind

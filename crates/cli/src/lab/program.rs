@@ -61,7 +61,7 @@ impl Program {
             let wrong = match (self, &transfer.talk) {
                 (Program::Iperf3, Talk::Answer { .. }) => "is an http-get, which iperf3 does not do; use --with curl",
                 (Program::Curl, Talk::Push { .. }) => "is no http-get, and curl does nothing else; use --with iperf3",
-                (Program::Curl, Talk::Answer { .. }) if transfer.bytes.is_none() => {
+                (Program::Curl, Talk::Answer { .. }) if transfer.fixed_bytes().is_none() => {
                     "has no `bytes`, and a file has an end"
                 }
                 _ => continue,

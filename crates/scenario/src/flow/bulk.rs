@@ -1,6 +1,6 @@
 //! The sender connects and sends.
 
-use super::transfer::{BYTES, VIA, WHOLE_SEGMENTS};
+use super::transfer::{ARRIVALS, BYTES, LOAD, VIA, WHOLE_SEGMENTS};
 use super::{Kind, Opening, Ports, Table, Talk, Transfer, socket};
 use crate::fields::Absent::Is;
 use crate::fields::{self, Field, field};
@@ -15,6 +15,8 @@ impl Kind for Bulk {
     const FIELDS: &'static [Field] = &[
         VIA,
         BYTES,
+        ARRIVALS,
+        LOAD,
         field(
             "handshake",
             fields::Kind::Flag,

@@ -1,6 +1,6 @@
 //! The server opens the data connection to its client and sends, as for an FTP `get` (RFC 959 s3.2; tuning paper s6.1).
 
-use super::transfer::{BYTES, VIA, WHOLE_SEGMENTS};
+use super::transfer::{ARRIVALS, BYTES, LOAD, VIA, WHOLE_SEGMENTS};
 use super::{Kind, Opening, Ports, Table, Talk, Transfer, socket};
 use crate::fields::Field;
 
@@ -11,7 +11,7 @@ pub struct FtpGet(pub Transfer);
 impl Kind for FtpGet {
     const NAME: &'static str = "ftp-get";
     const DOC: &'static str = "the server `from` opens the data connection to its client `to` and sends.";
-    const FIELDS: &'static [Field] = &[VIA, BYTES, WHOLE_SEGMENTS, socket::FIELD];
+    const FIELDS: &'static [Field] = &[VIA, BYTES, ARRIVALS, LOAD, WHOLE_SEGMENTS, socket::FIELD];
     const ONLY_SIMULATED: Option<&'static str> = None;
 
     fn read(table: &Table<'_, '_>) -> FtpGet {

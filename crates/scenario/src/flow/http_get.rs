@@ -1,6 +1,6 @@
 //! The client connects and asks; the server answers on the same connection (tuning paper s6.1).
 
-use super::transfer::{BYTES, VIA};
+use super::transfer::{ARRIVALS, BYTES, LOAD, VIA};
 use super::{Kind, Ports, Table, Talk, Transfer};
 use crate::fields::Absent::Is;
 use crate::fields::{self, Field, field};
@@ -19,6 +19,8 @@ impl Kind for HttpGet {
     const FIELDS: &'static [Field] = &[
         VIA,
         BYTES,
+        ARRIVALS,
+        LOAD,
         REQUEST,
         field(
             "header",

@@ -1,5 +1,7 @@
 //! Flows: the hosts that they join, and when they start.
 
+use headend_engine::time::Duration;
+
 use super::{Names, Reader, Section};
 use crate::error::Problem;
 use crate::flow::{self, Flow, FlowKind};
@@ -16,14 +18,20 @@ impl Reader<'_> {
         // A tag that is none was reported, and what is read instead is never used.
         let kind = section.tag.as_deref().unwrap_or(FlowKind::NAMES[0]);
         let table = flow::Table { section, reader: self, names, nodes };
+        let kind = FlowKind::read(kind, &table).expect("a tag is one of the kinds");
+        let start = section.setting("start").span();
+        let count = match kind.transfer().and_then(|transfer| transfer.arrivals) {
+            None => section.setting("count").count(),
+            Some(gap) => most_arrivals(self.root.setting("duration").span().saturating_sub(start), gap),
+        };
         Flow {
             name: name.to_owned(),
-            kind: FlowKind::read(kind, &table).expect("a tag is one of the kinds"),
+            kind,
             from,
             to,
-            start: section.setting("start").span(),
+            start,
             stagger: section.setting("stagger").span(),
-            count: u32::try_from(section.setting("count").count()).expect("the field's range fits 32 bits"),
+            count: u32::try_from(count).unwrap_or(u32::MAX),
         }
     }
 
@@ -42,4 +50,10 @@ impl Reader<'_> {
         }
         usize::MAX
     }
+}
+
+/// More than ever come in this time, if they come at random so far apart: eight standard deviations beyond the mean.
+fn most_arrivals(time: Duration, gap: Duration) -> u64 {
+    let mean = time.as_nanos() / gap.as_nanos();
+    mean + 8 * mean.isqrt() + 16
 }

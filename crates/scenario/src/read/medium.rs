@@ -1,4 +1,4 @@
-//! Rates, losses and queues of links: fields that may be a plain value, steps of it, or a table that names a part.
+//! Rates, losses and queues of links, and sizes of transfers: fields that may be a plain value, steps of it, or a table that names a part.
 
 use headend_engine::link::headers::HeaderCompression;
 use headend_engine::link::loss::{self, LossModel};
@@ -6,11 +6,13 @@ use headend_engine::link::queue::Discipline;
 use headend_engine::link::service::{self, RateModel};
 use headend_engine::time::Time;
 use headend_engine::units::Rate;
+use headend_engine::workload::SizeModel;
 
 use super::Section;
 use crate::document::{Data, Value};
 use crate::error::Problem;
 use crate::fields::{self, Family, Kind, STEP_TIME, STEPS_MAX};
+use crate::flow::Amount;
 use crate::recording::Recordings;
 use crate::setting::Setting;
 
@@ -59,6 +61,17 @@ pub(crate) fn discipline(section: &Section<'_>, recordings: &Recordings) -> Disc
         Some(Given::Wrong) | None => None,
     };
     read.unwrap_or(Discipline::UNLIMITED)
+}
+
+/// The field `bytes` of a flow.
+pub(crate) fn amount(section: &Section<'_>, recordings: &Recordings) -> Amount {
+    let read = match Given::new(section, "bytes", &fields::SIZE) {
+        Some(Given::Plain(bytes)) => bytes.size_or().map(Amount::Exactly),
+        Some(Given::Steps(_)) => unreachable!("no size changes at known times"),
+        Some(Given::Table(table)) => table.part(SizeModel::ALL, SizeModel::read, recordings).map(Amount::Drawn),
+        Some(Given::Wrong) | None => None,
+    };
+    read.unwrap_or(Amount::Unlimited)
 }
 
 /// A field that takes a part of a family, in the form in which it was given.

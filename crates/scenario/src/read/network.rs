@@ -21,18 +21,19 @@ pub(super) fn check(scenario: &Scenario, root: &Section<'_>, flows: &Named<'_>, 
     let mut split = tally("flows that it splits", CONNECTIONS_MAX / 2);
     for (flow, (_, section)) in scenario.flows.iter().zip(flows) {
         let count = u64::from(flow.count);
+        let how_many = ["load", "arrivals"].into_iter().find(|field| section.has(field)).unwrap_or("count");
         let (ends, each) = match flow.kind.ports() {
             Ports::Stream => (&mut streams, 1),
             Ports::Connection { controls } => (&mut connections, 1 + u64::from(controls)),
         };
         for node in [flow.from, flow.to] {
-            check.room(section, "count", ends, node, count * each);
+            check.room(section, how_many, ends, node, count * each);
         }
         let Some(via) = flow.via() else {
             check.joins(section, "to", flow.from, flow.to);
             continue;
         };
-        check.room(section, "count", &mut split, via, count);
+        check.room(section, how_many, &mut split, via, count);
         if [flow.from, flow.to].iter().all(|&end| check.joins(section, "via", end, via)) {
             check.sides(section, flow, via);
         }

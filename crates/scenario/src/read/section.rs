@@ -126,7 +126,8 @@ impl<'a> Section<'a> {
         let before = self.log.count();
         let is_given = |field: &&part::Field| self.has(field.name) || !matches!(field.absent, Absent::Follows(_));
         let value = |field: &part::Field| match field.kind {
-            part::Kind::Recording => self.recording(field.name, recordings),
+            part::Kind::Recording => self.recording(field.name, |name| recordings.read(name).map(Setting::Recording)),
+            part::Kind::Cdf => self.recording(field.name, |name| recordings.sizes(name).map(Setting::Cdf)),
             _ => self.setting(field.name),
         };
         let given = fields.iter().filter(is_given).map(|field| (field.name, value(field)));
@@ -143,20 +144,17 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Reads the recording that the field names.
-    fn recording(&self, name: &str, recordings: &Recordings) -> Setting {
+    /// Reads the file that the field names.
+    fn recording(&self, name: &str, read: impl FnOnce(&str) -> Result<Setting, Wrong>) -> Setting {
         let before = self.log.count();
         let file = self.setting(name);
         if self.log.count() > before {
             return file;
         }
-        recordings.read(&file.text()).map_or_else(
-            |Wrong { place, problem }| {
-                self.wrong(name, place.as_ref().unwrap_or(self.place_of(name)), problem);
-                self.field(name).kind.placeholder()
-            },
-            Setting::Recording,
-        )
+        read(&file.text()).unwrap_or_else(|Wrong { place, problem }| {
+            self.wrong(name, place.as_ref().unwrap_or(self.place_of(name)), problem);
+            self.field(name).kind.placeholder()
+        })
     }
 
     pub(super) fn missing(&self, name: &str) {

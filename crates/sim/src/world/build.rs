@@ -13,7 +13,7 @@ use crate::edge::Edge;
 use crate::host::Host;
 use crate::network::{Network, Piece};
 use crate::proxy::Proxy;
-use headend_scenario::{NodeKind, Scenario};
+use headend_scenario::{Flow, Instance as Drawn, NodeKind, Scenario};
 
 /// The longest time for which a host's clock may have run before the run begins: a multiple of the usual ticks.
 const BOOTED_BEFORE_MAX: Duration = Duration::from_secs(3_600);
@@ -29,10 +29,12 @@ impl World {
         let scenario = &*scenario.with_host_jitter();
         let seed = scenario.seed.wrapping_add(u64::from(run));
         let live = Rc::new(Cell::new(0));
+        let drawn = scenario.flows.iter().map(|flow| (flow, flow.instances(seed, scenario.duration)));
+        let drawn: Vec<(&Flow, Vec<Drawn>)> = drawn.collect();
         let mut ends = vec![0; scenario.nodes.len()];
-        for flow in &scenario.flows {
-            ends[flow.from] += flow.count as usize;
-            ends[flow.to] += flow.count as usize;
+        for (flow, instances) in &drawn {
+            ends[flow.from] += instances.len();
+            ends[flow.to] += instances.len();
         }
         let mut network = Network::build(scenario, seed, trace, |node, topology| match &scenario.nodes[node].kind {
             NodeKind::Router => Piece::Edge(Box::new(Edge::new(node as u16, topology.routes(node)))),
@@ -47,11 +49,11 @@ impl World {
         let limit = Time::ZERO + scenario.duration;
         assert!(limit < network.graph.horizon(), "a network of this size has time for a run of {}", scenario.duration);
         let mut flows = Vec::new();
-        for flow in &scenario.flows {
+        for (flow, instances) in drawn {
             let way = FlowWay::of(scenario, &network.topology, flow);
             let graph = &mut network.graph;
-            for instance in 0..flow.count {
-                flows.push(flows::build(&mut Site { scenario, seed, trace, graph, flow, instance, way }));
+            for (instance, drawn) in (0..).zip(instances) {
+                flows.push(flows::build(&mut Site { scenario, seed, trace, graph, flow, instance, drawn, way }));
             }
         }
         let circuits = circuits::join(scenario, seed, &mut network, &flows);

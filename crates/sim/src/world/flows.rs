@@ -27,7 +27,7 @@ use crate::proxy::Proxy;
 use crate::router::REACHABLE;
 use headend_scenario::results::{FlowRow, MediaRow};
 use headend_scenario::topology::Topology;
-use headend_scenario::{Bulk, Flow, FlowKind, FtpGet, HttpGet, Scenario};
+use headend_scenario::{Bulk, Flow, FlowKind, FtpGet, HttpGet, Instance as Drawn, Scenario};
 
 /// One instance of a flow.
 #[derive(Debug)]
@@ -78,6 +78,8 @@ pub(super) struct Site<'a> {
     pub(super) graph: &'a mut Graph<Piece<Host, Proxy>>,
     pub(super) flow: &'a Flow,
     pub(super) instance: u32,
+    /// What was drawn for the instance.
+    pub(super) drawn: Drawn,
     pub(super) way: FlowWay,
 }
 
@@ -120,7 +122,7 @@ impl Site<'_> {
     fn start(&self, rng: &mut Rng) -> Time {
         let stagger = Duration::from_nanos(rng.below(self.flow.stagger.as_nanos().saturating_add(1)));
         let jitter = self.scenario.start_jitter_of(self.flow, self.instance, self.seed);
-        Time::ZERO + self.flow.start + stagger + jitter
+        Time::ZERO + self.drawn.start + stagger + jitter
     }
 
     /// The two nodes, that of the data's sender first.

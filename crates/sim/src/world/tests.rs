@@ -14,6 +14,7 @@ mod recorded;
 mod sockets;
 #[path = "../../../scenario/src/pcapng/tshark.rs"]
 mod tshark;
+mod workload;
 
 use headend_engine::link::headers::HeaderCompression;
 use headend_engine::link::loss::LossModel;
@@ -29,8 +30,8 @@ use headend_scenario::results::FlowRow;
 use headend_scenario::results::trace::Traces;
 use headend_scenario::topology;
 use headend_scenario::{
-    Bulk, Channel, Direction, Flow, FlowKind, FtpGet, HttpGet, Link as LinkSpec, LinkKind, Node as NodeSpec, NodeKind,
-    Opening, Plain, Scenario, Sweep, Talk, Transfer,
+    Amount, Bulk, Channel, Direction, Flow, FlowKind, FtpGet, HttpGet, Link as LinkSpec, LinkKind, Node as NodeSpec,
+    NodeKind, Opening, Plain, Scenario, Sweep, Talk, Transfer,
 };
 
 /// The paper's sender and receiver as ns has them: headers not counted, 6 packets of 1460 B as "8 KB".
@@ -72,7 +73,8 @@ fn wire(name: &str, between: [usize; 2]) -> LinkSpec {
 }
 
 fn transfer(bytes: Option<u64>, talk: Talk) -> Transfer {
-    Transfer { bytes: bytes.map(Bytes::new), via: None, talk }
+    let bytes = bytes.map_or(Amount::Unlimited, |bytes| Amount::Exactly(Bytes::new(bytes)));
+    Transfer { bytes, arrivals: None, via: None, talk }
 }
 
 /// A transfer over a connection that comes about in this way.

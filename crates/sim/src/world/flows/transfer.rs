@@ -36,13 +36,14 @@ struct Between {
 pub(super) fn build(site: &mut Site<'_>, transfer: &Transfer) -> Instance {
     let joint = Joint::new(site, transfer.socket());
     let mss = joint.mss();
-    let bytes = match transfer.bytes {
+    let asked = site.drawn.bytes;
+    let bytes = match asked {
         None => Bytes::MAX,
         Some(bytes) if transfer.whole_segments() => Bytes::new(bytes.get().div_ceil(mss) * mss),
         Some(bytes) => bytes,
     };
     let split = joint.split.as_ref().map(|split| Between { at: split.at, isn: split.isn });
-    let running = Transferring { bytes: transfer.bytes, header: transfer.talk.header(), isn: joint.isn, split };
+    let running = Transferring { bytes: asked, header: transfer.talk.header(), isn: joint.isn, split };
     let start = joint.start;
     let at = joint.put(site, plans(&transfer.talk, bytes), |_, _, _, _| None);
     site.instance(start, at, Box::new(running))
