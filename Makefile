@@ -181,6 +181,12 @@ docs: native $(VENV)/.dev ## the book, into build/docs
 	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs build/docs
 	@echo "file://$(CURDIR)/build/docs/index.html"
 
+.PHONY: docs-rust
+docs-rust: build-packages ## the crates' own documentation, beside the book in build/docs/rust
+	cargo doc --workspace --no-deps --locked --quiet
+	@mkdir -p build/docs && rm -rf build/docs/rust && cp -r $(TARGET)/doc build/docs/rust
+	@echo "file://$(CURDIR)/build/docs/rust/headend_engine/index.html"
+
 .PHONY: clean
 clean: ## remove everything that was built, set up or written
 	cargo clean --quiet

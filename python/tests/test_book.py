@@ -107,9 +107,8 @@ def test_the_glossary_has_every_abbreviation():
 
 
 def test_a_wrong_picture_is_told_and_a_right_one_has_a_description():
-    sphinx = pytest.importorskip("sphinx.application", reason="the book is built by the environment for developers")
-    assert sphinx
-    sys.path.insert(0, str(DOCS))
+    pytest.importorskip("sphinx", reason="the book is built by the environment for developers")
+    sys.path.insert(0, str(DOCS / "extensions"))
     import pictures
 
     drawing = pictures.chain(["server", "-- line | 10 ms", "*proxy | two TCPs", "--", "pc", "span 1 2: remote"])
@@ -121,3 +120,24 @@ def test_a_wrong_picture_is_told_and_a_right_one_has_a_description():
     drawn = [block for text in pages for block in re.findall(r"```\{picture\}.*?```", text, flags=re.DOTALL)]
     assert len(drawn) >= 7
     assert all(":title: " in block and ":alt: " in block for block in drawn)
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("headend sim scenarios/hfc.toml", "bash"),
+        ("$ headend doctor", "console"),
+        ('[nodes.server]\npersonality = "linux"', "toml"),
+        ('rate = "25Mbit/s"', "toml"),
+        ("import headend", "python"),
+        ("result = headend.run(1)", "python"),
+        ("THE MACHINE COULD NOT KEEP UP: 219 packets", "none"),
+        ('[[listen]]\naddress = "::1"\n\ncurl -x https://proxy/', "none"),
+    ],
+)
+def test_a_block_is_known_by_its_first_lines(text, language):
+    pytest.importorskip("sphinx", reason="the book is built by the environment for developers")
+    sys.path.insert(0, str(DOCS / "extensions"))
+    import highlighting
+
+    assert highlighting.language(text) == language
