@@ -72,11 +72,13 @@ class Node(Section):
     """A table of a scenario: nodes."""
 
     _kind: ClassVar[str] = "node"
-    _fields: ClassVar[tuple[str, ...]] = ("kind", "personality", "tcp", "relay", "limit", "local_link", "local", "remote",)
+    _fields: ClassVar[tuple[str, ...]] = ("kind", "count", "personality", "tcp", "relay", "limit", "local_link", "local", "remote",)
     _held: ClassVar[Mapping[str, tuple[str, str]]] = {"tcp": ("table", "Tcp"), "local": ("table", "Side"), "remote": ("table", "Side")}
 
     kind: Literal["host", "router", "proxy"] | None
     """A host runs connections and applications; a router passes packets on. A proxy splits the connections of the flows that go `via` it, and passes on other packets as a router. Default: host."""
+    count: int | None
+    """How many of these nodes there are. With 2 or more, `pc` stands for `pc-0`, `pc-1` and so on, and a link or a flow that names `pc[]` is one for each of them. Default: 1."""
     personality: str | None
     """With kind host: The host's TCP, by name. Default: linux."""
     tcp: Tcp
@@ -96,6 +98,7 @@ class Node(Section):
         self,
         *,
         kind: Literal["host", "router", "proxy"] | None = None,
+        count: int | None = None,
         personality: str | None = None,
         tcp: Tcp | Mapping[str, Any] | None = None,
         relay: Literal["buffer", "store"] | None = None,

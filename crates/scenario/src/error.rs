@@ -112,6 +112,21 @@ fn nearest(found: &str, candidates: &[String]) -> Option<String> {
     (distance <= 1 + found.len() / 4).then(|| name.clone())
 }
 
+impl Mistake {
+    /// True if another has the same problem with the same field, at the same line, of one of [many nodes](crate::many).
+    pub(crate) fn is_the_same_as(&self, other: &Mistake) -> bool {
+        /// The field's path, and the name in it without its number.
+        fn parts(field: &str) -> Option<(&str, &str, &str)> {
+            let (table, rest) = field.split_once('.')?;
+            let (name, field) = rest.split_once('.').unwrap_or((rest, ""));
+            let (name, number) = name.rsplit_once('-')?;
+            number.bytes().all(|byte| byte.is_ascii_digit()).then_some((table, name, field))
+        }
+        let (own, others) = (parts(&self.field), parts(&other.field));
+        own.is_some() && own == others && self.place == other.place && self.problem == other.problem
+    }
+}
+
 impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, mistake) in self.listed.iter().enumerate() {

@@ -247,6 +247,13 @@ const NODE_FIELDS: &[Field] = &[
         "A host runs connections and applications; a router passes packets on. A proxy splits the connections of the \
          flows that go `via` it, and passes on other packets as a router.",
     ),
+    field(
+        "count",
+        Kind::Count { min: 1, max: NODES_MAX as u64 },
+        Is("1"),
+        "How many of these nodes there are. With 2 or more, `pc` stands for `pc-0`, `pc-1` and so on, and a link or a flow that \
+         names `pc[]` is one for each of them.",
+    ),
     field_of(HOST, "personality", Kind::Personality, Is("linux"), "The host's TCP, by name."),
     field_of(
         HOST,

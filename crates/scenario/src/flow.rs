@@ -46,6 +46,8 @@ pub struct Flow {
     pub start: Duration,
     /// Each instance starts later by a random time, uniform in `0..=stagger`.
     pub stagger: Duration,
+    /// The number of instances of flows of the same name before its own: of those of each of [many nodes](crate::many).
+    pub first: u32,
     /// The number of instances, at least 1; where they come at random, more than ever come.
     pub count: u32,
 }
@@ -182,7 +184,8 @@ impl Flow {
 
     /// The instances of the run with this seed, which ends after `duration`.
     pub fn instances(&self, seed: u64, duration: Duration) -> Vec<Instance> {
-        let rng = |what: &str| Rng::named(seed, &format!("flows/{}/{what}", self.name));
+        let of = if self.first > 0 { format!("{}/{}", self.name, self.first) } else { self.name.clone() };
+        let rng = |what: &str| Rng::named(seed, &format!("flows/{of}/{what}"));
         let arrivals = self.kind.transfer().and_then(|transfer| transfer.arrivals);
         let starts = match arrivals {
             None => vec![self.start; self.count as usize],

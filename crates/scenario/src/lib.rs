@@ -6,6 +6,7 @@ mod error;
 pub mod fields;
 mod flow;
 mod link;
+mod many;
 mod model;
 mod path;
 pub mod pcapng;

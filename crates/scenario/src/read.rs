@@ -16,6 +16,7 @@ use super::error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
 use super::fields::{self, FLOWS_MAX};
 use super::flow::Flow;
 use super::link::{self, Link};
+use super::many;
 use super::model::NodeKind;
 use super::recording::Recordings;
 use super::tcp::Draft;
@@ -29,10 +30,11 @@ pub(crate) use section::{Section, default_setting};
 pub(super) fn scenario(document: &Document) -> Result<Scenario, Error> {
     let log = Log::default();
     let place = Place::Line { file: document.name.clone(), line: 0 };
-    let root = Section::open(&log, &fields::ROOT, String::new(), &place, &document.root);
+    let (table, before) = many::expanded(&document.root, &log);
+    let root = Section::open(&log, &fields::ROOT, String::new(), &place, &table);
     let own = personalities(&root, &document.personalities);
     let is_links_alone = document.is_links_alone;
-    let reader = Reader { personalities: own, recordings: &document.recordings, root, is_links_alone };
+    let reader = Reader { personalities: own, recordings: &document.recordings, root, before, is_links_alone };
     let scenario = reader.scenario();
     log.into_result(scenario)
 }
@@ -43,7 +45,13 @@ fn is_disturbed(link: &Link) -> bool {
 
 /// The mistakes found so far.
 #[derive(Default)]
-pub(super) struct Log(RefCell<Vec<Mistake>>, Cell<usize>);
+pub(super) struct Log {
+    listed: RefCell<Vec<Mistake>>,
+    /// Further ones.
+    more: Cell<usize>,
+    /// Those that are listed for another of many nodes.
+    same: Cell<usize>,
+}
 
 impl Log {
     pub(super) fn add(&self, place: &Place, field: String, problem: Problem) {
@@ -53,21 +61,26 @@ impl Log {
     /// Adds a mistake as [`add`](Log::add) does, for a problem that takes time to tell: it is not told if there are
     /// enough.
     fn add_with(&self, place: &Place, field: String, problem: impl FnOnce() -> Problem) {
-        if self.0.borrow().len() < MISTAKES_MAX {
+        if self.listed.borrow().len() < MISTAKES_MAX {
             let mistake = Mistake { place: place.clone(), field, problem: problem() };
-            self.0.borrow_mut().push(mistake);
+            // Of many nodes that one table makes, each has its mistakes.
+            if self.listed.borrow().iter().any(|known| known.is_the_same_as(&mistake)) {
+                self.same.set(self.same.get() + 1);
+            } else {
+                self.listed.borrow_mut().push(mistake);
+            }
         } else {
-            self.1.set(self.1.get() + 1);
+            self.more.set(self.more.get() + 1);
         }
     }
 
     /// Counts the mistakes.
     fn count(&self) -> usize {
-        self.0.borrow().len() + self.1.get()
+        self.listed.borrow().len() + self.more.get() + self.same.get()
     }
 
     pub(super) fn into_result<T>(self, value: T) -> Result<T, Error> {
-        let (listed, more) = (self.0.into_inner(), self.1.get());
+        let (listed, more) = (self.listed.into_inner(), self.more.get());
         if listed.is_empty() { Ok(value) } else { Err(Error::Wrong(Mistakes { listed, more })) }
     }
 }
@@ -77,6 +90,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) recordings: &'a Recordings,
     /// The scenario's own personalities, and those that the document was given.
     personalities: BTreeMap<&'a str, Draft>,
+    /// Of each flow's table, the flows of its name that come before it.
+    before: Vec<usize>,
     is_links_alone: bool,
 }
 
@@ -107,8 +122,11 @@ impl Reader<'_> {
         if flow_sections.is_empty() && !self.is_links_alone {
             root.missing("flows");
         }
-        let flows: Vec<Flow> =
-            flow_sections.iter().map(|(name, section)| self.flow(name, section, &names, &nodes)).collect();
+        let flows: Vec<Flow> = flow_sections
+            .iter()
+            .zip(&self.before)
+            .map(|((name, section), &before)| self.flow(name, section, &names, &nodes, before))
+            .collect();
         let instances: u64 = flows.iter().map(|flow| u64::from(flow.count)).sum();
         if instances > FLOWS_MAX {
             let (found, expected) = (format!("{instances} flows in all"), format!("at most {FLOWS_MAX}"));

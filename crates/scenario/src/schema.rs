@@ -15,6 +15,7 @@ const SPAN: &str = r"^[0-9]+(\.[0-9]+)? ?(ns|us|µs|ms|s|min|h)$";
 const CHANCE: &str = r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)? ?%?$";
 const QUEUE: &str = r"^(unlimited|[0-9]+ ?packets?|[0-9]+(\.[0-9]+)? ?(B|kB|KB|MB|GB|TB|KiB|MiB|GiB))$";
 const NAME: &str = "^[A-Za-z0-9_-]{1,64}$";
+const NODE_NAME: &str = r"^[A-Za-z0-9_-]{1,64}(\[\])?$";
 
 /// The JSON Schema of scenario files.
 pub fn schema() -> Value {
@@ -127,8 +128,8 @@ fn kind(of: &Kind) -> Value {
         Kind::Span { .. } => pattern(SPAN),
         Kind::Chance => json!({ "anyOf": [pattern(CHANCE), { "type": "number", "minimum": 0, "maximum": 1 }] }),
         Kind::Choice(names) => json!({ "enum": names() }),
-        Kind::Node => pattern(NAME),
-        Kind::Pair => json!({ "type": "array", "items": pattern(NAME), "minItems": 2, "maxItems": 2 }),
+        Kind::Node => pattern(NODE_NAME),
+        Kind::Pair => json!({ "type": "array", "items": pattern(NODE_NAME), "minItems": 2, "maxItems": 2 }),
         Kind::Capacity => pattern(QUEUE),
         Kind::Part(family) => {
             let plain = kind(&family.plain);

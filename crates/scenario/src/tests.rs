@@ -2,6 +2,7 @@
 
 mod docsis;
 mod fuzz;
+mod many;
 mod mistakes;
 mod published;
 mod registry;

@@ -30,6 +30,10 @@ fn beyond(scenario: &Scenario) -> Option<Wrong> {
         return Some(("nodes".to_owned(), why));
     }
     for flow in &scenario.flows {
+        if flow.first > 0 {
+            let why = "flows of each of many nodes are simulated only".to_owned();
+            return Some((format!("flows.{}", flow.name), why));
+        }
         let field = |name: &str| format!("flows.{}.{name}", flow.name);
         if let Some(what) = flow.kind.only_simulated() {
             return Some((field("kind"), format!("{what} are simulated only")));

@@ -139,14 +139,15 @@ fn router(field: &str, section: &Section<'_>, names: &Names<'_>, nodes: &[Node])
 /// The flows that a list in `field` names.
 fn listed(field: &str, list: Setting, section: &Section<'_>, flows: &[Flow]) -> Vec<usize> {
     let find = |name: String| {
-        let found = flows.iter().position(|flow| flow.name == name);
+        let named = flows.iter().enumerate().filter(|(_, flow)| flow.name == name);
+        let found: Vec<usize> = named.map(|(index, _)| index).collect();
         // After a mistake there are placeholders instead of names.
-        if found.is_none() && !name.is_empty() {
+        if found.is_empty() && !name.is_empty() {
             section.unknown(field, "flow", &name, flows.iter().map(|flow| flow.name.as_str()));
         }
         found
     };
-    list.list().into_iter().filter_map(|name| find(name.text())).collect()
+    list.list().into_iter().flat_map(|name| find(name.text())).collect()
 }
 
 /// Reads the flows that wait apart; none is there twice, and none that the circuit does not carry.

@@ -8,7 +8,14 @@ use crate::flow::{self, Flow, FlowKind};
 use crate::model::{Node, NodeKind};
 
 impl Reader<'_> {
-    pub(super) fn flow(&self, name: &str, section: &Section<'_>, names: &Names<'_>, nodes: &[Node]) -> Flow {
+    pub(super) fn flow(
+        &self,
+        name: &str,
+        section: &Section<'_>,
+        names: &Names<'_>,
+        nodes: &[Node],
+        before: usize,
+    ) -> Flow {
         let from = self.host("from", section, names, nodes);
         let to = self.host("to", section, names, nodes);
         if from == to && from != usize::MAX {
@@ -30,6 +37,7 @@ impl Reader<'_> {
             from,
             to,
             start,
+            first: u32::try_from(before as u64 * count).unwrap_or(u32::MAX),
             stagger: section.setting("stagger").span(),
             count: u32::try_from(count).unwrap_or(u32::MAX),
         }

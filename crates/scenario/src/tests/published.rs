@@ -90,7 +90,7 @@ fn the_page_s_own_example_is_a_scenario() {
 fn every_example_of_the_page_by_example_is_a_scenario() {
     let page = fs::read_to_string(repository("docs/reference/scenario-by-example.md")).expect("the page is published");
     let examples: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 5);
+    assert_eq!(examples.len(), 6);
     for example in examples {
         let points = Document::parse("scenario-by-example.md", example).expect("TOML").points();
         assert!(!points.unwrap_or_else(|error| panic!("{error}")).is_empty());

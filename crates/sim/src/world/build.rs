@@ -52,7 +52,7 @@ impl World {
         for (flow, instances) in drawn {
             let way = FlowWay::of(scenario, &network.topology, flow);
             let graph = &mut network.graph;
-            for (instance, drawn) in (0..).zip(instances) {
+            for (instance, drawn) in (flow.first..).zip(instances) {
                 flows.push(flows::build(&mut Site { scenario, seed, trace, graph, flow, instance, drawn, way }));
             }
         }

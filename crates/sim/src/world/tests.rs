@@ -7,6 +7,7 @@ mod friendly;
 mod implementations;
 mod in_band;
 mod lossless;
+mod many;
 mod media;
 mod proxy;
 mod queues;
@@ -90,6 +91,7 @@ fn bulk(name: &str, from: usize, to: usize, bytes: u64) -> Flow {
         to,
         start: Duration::ZERO,
         stagger: Duration::ZERO,
+        first: 0,
         count: 1,
     }
 }
