@@ -39,3 +39,4 @@ html_title = f"headend {version}"
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
+html_js_files = ["book.js"]
