@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -141,3 +142,18 @@ def test_a_block_is_known_by_its_first_lines(text, language):
     import highlighting
 
     assert highlighting.language(text) == language
+
+
+def test_the_page_of_dependencies_names_each():
+    page = (DOCS / "reference/dependencies.md").read_text()
+    needed = set()
+    for file in [ROOT / "Cargo.toml", *(ROOT / "crates").glob("*/Cargo.toml")]:
+        cargo = tomllib.loads(file.read_text())
+        for part in (cargo, cargo.get("workspace", {}), *cargo.get("target", {}).values()):
+            for kind in ("dependencies", "dev-dependencies", "build-dependencies"):
+                needed |= {name for name in part.get(kind, {}) if not name.startswith("headend")}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for names in (project["dependencies"], *project["optional-dependencies"].values()):
+        needed |= {re.match(r"[\w-]+", name)[0] for name in names if not name.startswith("headend")}
+    assert len(needed) > 40, "or the files are read wrongly"
+    assert not {name for name in needed if f"`{name}`" not in page}
