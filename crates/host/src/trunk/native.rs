@@ -135,9 +135,15 @@ impl Native {
             Ok(more) => said.extend(more),
             Err(error) => {
                 // Nothing half set, and what an earlier one left to stop packets goes on stopping them.
-                let _ = self.rules.put_back(before);
+                let put = self.rules.put_back(before);
                 let _ = self.end_tunnels();
-                return Err(error);
+                return Err(match put {
+                    Ok(()) => error,
+                    Err(put) => {
+                        let text = format!("{error}; and what an earlier one left is not as it was: {put}");
+                        Error::new("begin", io::Error::new(error.kind(), text))
+                    }
+                });
             }
         }
         Ok(said)

@@ -9,6 +9,10 @@ use crate::time::Time;
 /// Numbers of datagrams that are remembered because their packets left again before they were lost.
 const PROBED_MAX: usize = 16;
 
+/// Turns of its flow by which a packet may be behind to leave again. Turns have 16 bits: of one that is half of all behind, the
+/// receiver would believe that it is ahead.
+const BEHIND_MAX: u16 = 1 << 14;
+
 /// The copies that are kept, each with what the driver wants back.
 #[derive(Debug)]
 pub struct Sender<T> {
@@ -159,7 +163,8 @@ impl<T> Sender<T> {
     }
 
     fn may_leave(&self, now: Time, kept: &Kept<T>) -> bool {
-        kept.tries > 0 && now.since(kept.since) <= self.rules.within
+        let behind = self.turns[usize::from(kept.place.flow)].wrapping_sub(kept.place.turn);
+        kept.tries > 0 && now.since(kept.since) <= self.rules.within && behind <= BEHIND_MAX
     }
 
     fn forget(&mut self, number: u64) {

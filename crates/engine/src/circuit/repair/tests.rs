@@ -327,3 +327,18 @@ fn turns_go_round_without_an_end() {
         assert!(receiver.arrive(at(0), place, true, LEN, || ()));
     }
 }
+
+#[test]
+fn a_packet_that_half_of_all_turns_have_passed_does_not_leave_again() {
+    for (passed, leaves) in [(1, true), (1 << 14, true), ((1 << 14) + 1, false), (1 << 15, false)] {
+        let mut sender = Sender::new(rules(40, 2));
+        let place = sender.place(7, true);
+        sender.keep(at(0), 1, place, LEN, ());
+        for _ in 1..passed {
+            sender.place(7, true);
+        }
+        sender.on_fate(at(1), Fate::Lost(1));
+        assert_eq!(sender.due(at(1)).is_some(), leaves, "{passed}");
+        assert_eq!(sender.counters().abandoned, u64::from(!leaves), "{passed}");
+    }
+}
