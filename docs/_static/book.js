@@ -13,6 +13,14 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const caption of document.querySelectorAll('.caption[role="heading"]')) caption.ariaLevel = "2";
   document.querySelector(".sidebar-drawer")?.setAttribute("aria-label", "Pages of the book");
   document.querySelector(".toc-drawer")?.setAttribute("aria-label", "On this page");
+  // A heading without text says nothing: such a cell is the empty corner of a table.
+  for (const cell of document.querySelectorAll("th")) {
+    if (!cell.textContent.trim()) {
+      const corner = document.createElement("td");
+      corner.className = cell.className;
+      cell.replaceWith(corner);
+    }
+  }
   reachable();
   window.addEventListener("resize", reachable);
 });
