@@ -37,16 +37,16 @@ fn monotonic_ns() -> u64 {
 
 /// The priority among threads that wait for the clock: below the kernel's own threads of priority 50, above every
 /// ordinary program.
-const PRIORITY: i32 = 40;
+static PRIORITY: libc::c_int = 40;
 
 /// Asks that the calling thread be woken when its time has come: without slack in its timers, and before any ordinary
 /// thread (SCHED_FIFO). Says whether the second was granted; it takes CAP_SYS_NICE.
 pub fn wake_on_time() -> io::Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes a number and concerns the calling thread alone. It cannot fail.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
-    let parameters = libc::sched_param { sched_priority: PRIORITY };
-    // SAFETY: thread 0 is the calling one, and the parameters are read before the call returns.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } {
+    // The kernel's `struct sched_param` is this one number. Not by the C library's function: musl's only says ENOSYS.
+    // SAFETY: thread 0 is the calling one, and the number is read before the call returns.
+    match unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const PRIORITY) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }

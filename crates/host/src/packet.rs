@@ -150,7 +150,7 @@ impl Interface {
         message.msg_iov = parts.as_mut_ptr();
         message.msg_iovlen = parts.len() as _;
         message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = size_of_val(&control);
+        message.msg_controllen = size_of_val(&control) as _;
         // SAFETY: the kernel writes no more than the lengths given to the parts and `control`, which outlive the call.
         let len = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, 0) };
         let Ok(len) = usize::try_from(len) else { return Err(io::Error::last_os_error()) };
