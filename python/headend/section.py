@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
@@ -25,6 +26,21 @@ class Section:
     _fields: ClassVar[tuple[str, ...]] = ()
     _held: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """Fields that hold tables: how ("table", "tables" by name, "part": a plain value or a table), and their class."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__init__" not in vars(cls):
+            return
+        take = cls.__init__
+
+        @functools.wraps(take)
+        def checked(self: Section, *args: Any, **given: Any) -> None:
+            for name in given:
+                if (field := name.removesuffix("_")) not in cls._fields:
+                    raise TypeError(cls._unknown(field))
+            take(self, *args, **given)
+
+        cls.__init__ = checked  # type: ignore[method-assign, assignment]
 
     def _take(self, given: Mapping[str, Any]) -> None:
         object.__setattr__(self, "_values", {})
@@ -67,10 +83,11 @@ class Section:
         found: type[Section] = getattr(sys.modules["headend.fields"], name)
         return found
 
-    def _unknown(self, field: str) -> str:
-        near = difflib.get_close_matches(field, self._fields, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(self._fields)}"
-        return f"{field}: a {self._kind} has no such field{hint}"
+    @classmethod
+    def _unknown(cls, field: str) -> str:
+        near = difflib.get_close_matches(field, cls._fields, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(cls._fields)}"
+        return f"{field}: a {cls._kind} has no such field{hint}"
 
     def __setattr__(self, name: str, value: Any) -> None:
         field = name.removesuffix("_")

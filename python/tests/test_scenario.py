@@ -93,6 +93,7 @@ def test_a_sweep_takes_numpy_s_numbers_and_refuses_a_bare_text():
 @pytest.mark.parametrize(
     ("wrong", "kind", "message"),
     [
+        (lambda _: headend.Scenario(titel="x"), TypeError, "titel: a scenario has no such field; .* 'title'"),
         (lambda s: setattr(s.links["line"], "los", 1), AttributeError, "los: a link has no such field; .* 'loss'"),
         (lambda s: s.links["line"].rat, AttributeError, "did you mean 'rate'"),
         (lambda s: s.links["lin"], KeyError, "no link is called 'lin'; did you mean 'line'"),

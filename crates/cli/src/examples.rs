@@ -87,7 +87,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let wanted: Vec<&Example> = all().filter(|example| name == "all" || example.name == name).collect();
     if wanted.is_empty() {
         let names: Vec<&str> = all().map(|example| example.name).collect();
-        return Err(Failure::Wrong(format!("{name}: no such example; there are {}", names.join(", "))));
+        let meant = headend_scenario::nearest(name, &names).map(|near| format!("did you mean \"{near}\"? "));
+        let (meant, names) = (meant.unwrap_or_default(), names.join(", "));
+        return Err(Failure::Wrong(format!("{name}: no such example; {meant}there are {names}")));
     }
     match &arguments.out {
         Some(folder) => wanted.into_iter().try_for_each(|example| write(folder, example)),

@@ -91,13 +91,14 @@ pub enum Problem {
 impl Problem {
     /// Says that nothing has the name `found`, and which of `allowed` is nearest.
     pub(crate) fn unknown<'a>(what: &'static str, found: &str, allowed: impl IntoIterator<Item = &'a str>) -> Problem {
-        let allowed: Vec<String> = allowed.into_iter().map(str::to_owned).collect();
-        Problem::Unknown { what, nearest: nearest(found, &allowed), allowed }
+        let allowed: Vec<&str> = allowed.into_iter().collect();
+        let nearest = nearest(found, &allowed).map(str::to_owned);
+        Problem::Unknown { what, nearest, allowed: allowed.into_iter().map(str::to_owned).collect() }
     }
 }
 
 /// The candidate that a typing mistake or two away from `found` would be.
-fn nearest(found: &str, candidates: &[String]) -> Option<String> {
+pub fn nearest<'a>(found: &str, candidates: &[&'a str]) -> Option<&'a str> {
     // A longer name is no slip of the pen, and the comparison takes time in the product of the lengths.
     const NAME_MAX: usize = 64;
     if found.len() > NAME_MAX {
@@ -109,7 +110,7 @@ fn nearest(found: &str, candidates: &[String]) -> Option<String> {
         (distance, name)
     });
     let (distance, name) = close.min_by_key(|(distance, _)| *distance)?;
-    (distance <= 1 + found.len() / 4).then(|| name.clone())
+    (distance <= 1 + found.len() / 4).then_some(*name)
 }
 
 impl Mistake {

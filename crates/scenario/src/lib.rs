@@ -31,7 +31,7 @@ use headend_engine::rng::Rng;
 use headend_engine::time::Duration;
 
 pub use document::{Document, FILE_BYTES_MAX};
-pub use error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
+pub use error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem, nearest};
 pub use flow::{
     Amount, Bulk, Datagrams, Flow, FlowKind, FtpGet, HttpGet, Instance, Media, Opening, Over, Ports, Requests, Socket,
     Stale, Talk, Transfer,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -198,7 +199,9 @@ def evaluate(request: Request, progress: Progress = lambda *_: None) -> Evaluati
     controllers = [name for name, _, _ in _native.controllers()]
     for name in (request.controller, *request.beside):
         if name not in controllers:
-            raise ValueError(f"{name}: no such congestion control; there are {', '.join(controllers)}")
+            near = difflib.get_close_matches(name, controllers, 1)
+            hint = f"did you mean {near[0]!r}? There" if near else "there"
+            raise ValueError(f"{name}: no such congestion control; {hint} are {', '.join(controllers)}")
         if request.is_live and name not in (kernels := AVAILABLE.read_text(encoding="ascii").split()):
             raise ValueError(f"{name}: this kernel has no such congestion control; it has {', '.join(kernels)}")
     asked = chosen(request)

@@ -156,6 +156,7 @@ def test_a_page_a_card_and_the_values_are_written(tmp_path: Path, capsys: pytest
     ("words", "said"),
     [
         (["nemo"], "no such congestion control; there are reno, cubic"),
+        (["fats"], "no such congestion control; did you mean 'fast'? There are reno, cubic"),
         (["reno", "--only", "nemo"], "there is no such case"),
         (["reno", "--set", "fast_alpha"], "expected FIELD=VALUE"),
         (["reno", "--only", "blackout", "--set", "cwnd=3"], "no such field"),

@@ -102,7 +102,11 @@ impl<'a> Given<'a> {
                 |plain| {
                     // Who writes text means a plain value; whoever does not is told all that there is.
                     let is_plain = matches!(data, Data::Text(_)) || family.plain.is_ambiguous(value);
-                    let expected = if is_plain { plain } else { section.field(name).kind.expected() };
+                    let named = if let Data::Text(text) = data { table_of(family, text) } else { None };
+                    let expected = named.unwrap_or_else(|| match is_plain {
+                        true => plain,
+                        false => section.field(name).kind.expected(),
+                    });
                     section.wrong(name, &value.place, Problem::Value { found: data.found(), expected });
                     Given::Wrong
                 },
@@ -110,6 +114,13 @@ impl<'a> Given<'a> {
             ),
         })
     }
+}
+
+/// What stands for a part of the family whose name is given without a table.
+fn table_of(family: &Family, name: &str) -> Option<String> {
+    let tag = family.shape.field(family.shape.tag?)?;
+    let Kind::Choice(names) = tag.kind else { return None };
+    names().contains(&name).then(|| format!("a table, {{ {} = \"{name}\" }}, for one that has a name", tag.name))
 }
 
 /// A list of times and values, each of `kind`: from zero on, each later than the one before. `None` after a mistake.

@@ -421,6 +421,8 @@ fn a_trunk_inside_of_a_connection_has_nothing_of_control_tcps() {
 #[test]
 fn a_queue_that_drops_early_has_thresholds_that_fit() {
     let wrong = |table: &str| trunk_messages(&[("links.ef.queue", table)]);
+    let bare = wrong("fq-codel");
+    assert!(bare.contains("found \"fq-codel\", expected a table, { model = \"fq-codel\" },"), "{bare}");
     assert!(wrong(r#"{ model = "blue" }"#).contains("links.ef.queue.model"));
     assert!(wrong(r#"{ model = "red", min = 20 }"#).contains("links.ef.queue.min: is not below max = 15"));
     assert!(wrong(r#"{ model = "red", buffer = "9KB" }"#).contains("give their number"));
