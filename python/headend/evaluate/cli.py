@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", default=[], metavar="CASE")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", type=int)
-    parser.add_argument("--threads", type=int)
+    parser.add_argument("--jobs", dest="threads", type=int)
     parser.add_argument("--out", type=Path, metavar="DIR")
     parser.add_argument("--page", type=Path, metavar="FILE", help="a page of the docs whose card is to be this one")
     parser.add_argument("--format", choices=("table", "json"), default="table")

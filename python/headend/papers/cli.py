@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -38,11 +39,19 @@ app = typer.Typer(
     help="Published papers rerun figure by figure, each claim measured and judged.",
 )
 
+
+class Format(StrEnum):
+    """Forms of the output, called as those of `headend`."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
 Quick = Annotated[bool, typer.Option("--quick", help="Enough runs for a verdict on every claim, in a minute or two.")]
 Runs = Annotated[int | None, typer.Option("--runs", min=1, help="Runs of every random point.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the first run.")]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Worker threads; as many as cores unless given.")]
-Json = Annotated[bool, typer.Option("--json", help="Machine-readable results on standard output, and nothing else.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time; as many as cores unless given.")]
+Form = Annotated[Format, typer.Option("--format", help="Form of the output; json is for programs.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the report, written whole or not at all.")]
 PageOption = Annotated[
     Path | None, typer.Option("--page", metavar="FILE", help="A page of the docs whose table is to be this run's.")
@@ -53,9 +62,9 @@ errors = Console(stderr=True, highlight=False)
 
 
 @app.command("list")
-def list_(as_json: Json = False) -> None:
+def list_(form: Form = Format.TABLE) -> None:
     """What can be run."""
-    if as_json:
+    if form is Format.JSON:
         rows = [
             {"id": f"{paper.id}.{figure.id}", "title": figure.title, "claims": [claim.id for claim in figure.claims]}
             for paper in PAPERS.values()
@@ -79,8 +88,8 @@ def run(
     quick: Quick = False,
     runs: Runs = None,
     seed: Seed = SEED,
-    threads: Threads = None,
-    as_json: Json = False,
+    jobs: Jobs = None,
+    form: Form = Format.TABLE,
     out: Out = None,
     resume: Resume = False,
     page: PageOption = None,
@@ -92,9 +101,9 @@ def run(
     if resume and out is None:
         _wrong("--resume takes up the runs beside a report's folder: say which with --out DIR")
     for paper, figures in _chosen(ids):
-        runner = _runner(paper, figures, out, quick=quick, runs=runs, seed=seed, threads=threads, resume=resume)
+        runner = _runner(paper, figures, out, quick=quick, runs=runs, seed=seed, jobs=jobs, resume=resume)
         study = _study(paper, figures, runner)
-        if as_json:
+        if form is Format.JSON:
             print(json.dumps([_claim_row(claim) for claim in study.claims()], indent=1, ensure_ascii=False))
         else:
             show(study, Console(highlight=False))
@@ -111,12 +120,12 @@ def report(
     quick: Quick = False,
     runs: Runs = None,
     seed: Seed = SEED,
-    threads: Threads = None,
+    jobs: Jobs = None,
     resume: Resume = False,
 ) -> None:
     """Run a paper whole and write its report, one page for a browser."""
     for chosen, figures in _chosen([paper]):
-        runner = _runner(chosen, figures, out, quick=quick, runs=runs, seed=seed, threads=threads, resume=resume)
+        runner = _runner(chosen, figures, out, quick=quick, runs=runs, seed=seed, jobs=jobs, resume=resume)
         _write(_study(chosen, figures, runner), out, runner)
 
 
@@ -127,9 +136,9 @@ def validate(
     quick: Quick = False,
     runs: Runs = None,
     seed: Seed = SEED,
-    threads: Threads = None,
+    jobs: Jobs = None,
     worst: Annotated[int, typer.Option("--worst", min=0, help="How many of the points that differ to list.")] = 20,
-    as_json: Json = False,
+    form: Form = Format.TABLE,
     page: PageOption = None,
 ) -> None:
     """Rerun ns-2's curves with the same rules and compare point by point."""
@@ -145,11 +154,11 @@ def validate(
             edition="quick" if quick else "full",
             runs_asked=runs,
             seed=seed,
-            threads=threads,
+            threads=jobs,
             progress=progress,
         )
         compared = ns2.validate(runner, figures=only or ())
-    if as_json:
+    if form is Format.JSON:
         print(json.dumps([dataclasses.asdict(c) for c in compared], indent=1, allow_nan=False))
     else:
         show_validation(compared, worst, Console(highlight=False))
@@ -244,11 +253,11 @@ def _runner(
     quick: bool,
     runs: int | None,
     seed: int,
-    threads: int | None,
+    jobs: int | None,
     resume: bool,
 ) -> Runner:
     """A runner that keeps finished runs beside the folder of the report."""
-    runner = Runner(paper=paper.id, edition="quick" if quick else "full", runs_asked=runs, seed=seed, threads=threads)
+    runner = Runner(paper=paper.id, edition="quick" if quick else "full", runs_asked=runs, seed=seed, threads=jobs)
     if out is not None:
         names = [figure.id for figure in figures]
         request = {"paper": paper.id, "figures": names, "edition": runner.edition, "runs": runs, "seed": seed}

@@ -1,4 +1,4 @@
-"""What a study yields: plain data that the terminal table, the report and `--json` all render.
+"""What a study yields: plain data that the terminal table, the report and `--format json` all render.
 
 Everything here is JSON: numbers are finite floats or ints, text is str, a missing value is None. Times are seconds.
 """

@@ -14,14 +14,14 @@ def invoke(*words: str) -> Result:
 
 
 def test_the_list_names_every_figure_and_its_claims():
-    listed = json.loads(invoke("list", "--json").stdout)
+    listed = json.loads(invoke("list", "--format", "json").stdout)
     by_id = {entry["id"]: entry for entry in listed}
     assert "tuning.fig4.loss1" in by_id["tuning.fig4"]["claims"]
     assert "tuning.fig17-today" in by_id
 
 
 def test_a_run_as_json_is_clean_and_carries_what_a_reader_needs():
-    result = invoke("run", "tuning.fig12", "--quick", "--json")
+    result = invoke("run", "tuning.fig12", "--quick", "--format", "json")
     assert result.exit_code == 0, result.output
     (claim,) = json.loads(result.stdout)
     assert claim["id"] == "tuning.fig12.delack"
@@ -39,7 +39,7 @@ def test_a_run_shows_its_verdicts_in_a_table():
 
 
 def test_the_packets_of_figure_16_are_lost_and_sent_again_as_the_paper_draws_it():
-    result = invoke("run", "fig16", "--json")
+    result = invoke("run", "fig16", "--format", "json")
     (claim,) = json.loads(result.stdout)
     assert claim["verdict"] == "reproduced", claim["measured"]
 
@@ -147,7 +147,7 @@ def test_requests_that_cannot_be_met_exit_with_2(words):
 
 
 def test_validation_as_json_has_a_row_for_each_reference_point():
-    result = invoke("validate", "tuning", "--table", "p1_fig12", "--json")
+    result = invoke("validate", "tuning", "--table", "p1_fig12", "--format", "json")
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)
     assert len(rows) == 384
