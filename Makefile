@@ -176,6 +176,14 @@ install-socket: build-packages ## headend-socket for C: library, header and pkg-
 	version=$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1); \
 	sed "s|@PREFIX@|$(PREFIX)|; s|@VERSION@|$$version|" crates/socket-c/headend-socket.pc.in >$(DIR)/lib/pkgconfig/headend-socket.pc
 
+.PHONY: dist
+dist: dist-packages $(TARGET)/release/headend $(VENV)/.dist ## pack it: a wheel, a Debian package and a static command, each with its licences and what it is made of, into dist
+	@PYTHON=$(PYTHON) scripts/dist tools static wheel deb
+
+.PHONY: check-dist
+check-dist: check-dist-packages ## as root: install each of dist in a clean place, up to a first plot; ONLY="wheel deb static cargo image" for parts
+	@scripts/check-dist $(or $(ONLY),wheel deb static cargo)
+
 .PHONY: docs
 docs: native $(VENV)/.dev ## the book, into build/docs
 	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs build/docs
@@ -190,13 +198,13 @@ docs-rust: build-packages ## the crates' own documentation, beside the book in b
 .PHONY: clean
 clean: ## remove everything that was built, set up or written
 	cargo clean --quiet
-	rm -rf $(VENV) $(OUT) build python/headend/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OUT) build dist python/headend/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # ---- set-up, none of which does anything a second time
 
-.PHONY: native build-packages test-packages bench-packages conform-packages
+.PHONY: native build-packages test-packages bench-packages conform-packages dist-packages check-dist-packages
 native: build-packages $(TARGET)/release/headend $(VENV)/.native
-build-packages test-packages bench-packages conform-packages:
+build-packages test-packages bench-packages conform-packages dist-packages check-dist-packages:
 	@scripts/rust-version
 	@scripts/system-packages $(@:-packages=)
 
@@ -216,6 +224,10 @@ $(VENV)/.native: $(RUST) $(VENV)/.run
 
 $(VENV)/.run: pyproject.toml scripts/python-environment | build-packages
 	scripts/python-environment run
+	@touch $@
+
+$(VENV)/.dist: $(VENV)/.run
+	scripts/python-environment dist
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
