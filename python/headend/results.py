@@ -306,9 +306,9 @@ class Result:
 
     @staticmethod
     def load(folder: str | os.PathLike[str]) -> Result:
-        """What `save` has written.
+        """What `save` has written, `headend sim` or `headend lab` with `--out`, or a whole store.
 
-        Raises FileNotFoundError if there is no such folder, and ValueError if it is none that `save` has written.
+        Raises FileNotFoundError if there is no such folder, and ValueError if it holds no such results.
         """
         from headend.stored import load
 

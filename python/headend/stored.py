@@ -1,4 +1,4 @@
-"""Results in a folder: Parquet files and what a rerun takes; and those that `headend sim --out` wrote, as CSV."""
+"""Results in a folder: Parquet files and what a rerun takes; those that `headend sim --out` wrote, as CSV; stores."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ import numpy as np
 import polars
 
 from headend.results import OPTIONAL, Capture, NativeColumn, Result, Table, columns
+from headend.store import Store
 
 FORMAT = "headend results 1"
 _MANIFEST = "result.json"
 _OF_COMMAND = "meta.json"
+_OF_STORE = "store.json"
 _FILES = {"trace": "series"}
 """Files of the command that are not called as their tables are here."""
 
@@ -53,6 +55,8 @@ def load(folder: str | os.PathLike[str]) -> Result:
     source = Path(folder)
     if not source.is_dir():
         raise FileNotFoundError(f"there is no folder {source}")
+    if (source / _OF_STORE).exists():
+        return Store.open(source).load()
     try:
         if (source / _OF_COMMAND).exists():
             return _of_command(source)

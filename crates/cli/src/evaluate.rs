@@ -1,14 +1,13 @@
 //! `headend evaluate`: the Python package does the work, and this starts it.
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use clap::Args;
 
 use crate::failure::Failure;
 use crate::printing::Format;
+use crate::python;
 
 /// Measure what RFC 9743 asks of a congestion control: alone, beside others, and on paths of all sorts
 #[derive(Args, Debug)]
@@ -71,41 +70,8 @@ pub(crate) struct Arguments {
     list: bool,
 }
 
-/// Says what is missing where the package is not; else it is the package that goes on.
-const LAUNCH: &str = "
-import sys
-try:
-    from headend.evaluate.cli import main
-except ModuleNotFoundError as missing:
-    sys.stderr.write(f'error: {sys.executable} has no module {missing.name}. It takes the Python package headend '
-                     'with its extra `papers`: activate the environment that has it (source .venv/bin/activate), or name its '
-                     'Python in HEADEND_PYTHON\\n')
-    sys.exit(2)
-sys.exit(main())
-";
-
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let python = python();
-    // It takes this process's place, so that signals and the exit code are its own.
-    let mut command = Command::new(&python);
-    // -P: no module of the folder that this happens to be run in, which may be anybody's.
-    command.args(["-P", "-c", LAUNCH]).args(words(arguments));
-    if let Ok(binary) = std::env::current_exe() {
-        command.env("HEADEND_BINARY", binary);
-    }
-    let error = command.exec();
-    Err(Failure::Wrong(format!(
-        "cannot start {}: {error}. Name a Python that has the package headend in HEADEND_PYTHON",
-        python.display()
-    )))
-}
-
-/// The Python that is to be asked.
-fn python() -> PathBuf {
-    let set = |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty());
-    let named = set("HEADEND_PYTHON").map(PathBuf::from);
-    let activated = || set("VIRTUAL_ENV").map(|folder| Path::new(&folder).join("bin/python"));
-    named.or_else(activated).unwrap_or_else(|| PathBuf::from("python3"))
+    Err(python::EVALUATE.become_it(words(arguments)))
 }
 
 /// The request in the words of `python -m headend.evaluate`.
@@ -117,7 +83,7 @@ fn words(arguments: &Arguments) -> Vec<OsString> {
     words.extend(settings.iter().map(|value| valued("set", value)));
     words.extend(only.iter().map(|value| valued("only", value)));
     words.extend(runs.iter().map(|value| valued("runs", value)));
-    words.extend(threads.iter().map(|value| valued("threads", value)));
+    words.extend(threads.iter().map(|value| valued("jobs", value)));
     words.extend(out.iter().flat_map(|folder| [OsString::from("--out"), folder.into()]));
     words.extend((*format == Format::Json).then(|| "--format=json".into()));
     let flags = [(kernel, "--kernel"), (quick, "--quick"), (list, "--list")];

@@ -33,8 +33,8 @@ use headend_sim::sweep::{self, Meter, Progress};
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::outputs::ResultsFolder;
 use crate::printing::{self, ResultsFormat};
+use crate::python::ReportRequest;
 use crate::request::ScenarioRequest;
 use crate::{meta, signals};
 
@@ -69,6 +69,9 @@ pub(crate) struct Lab {
     /// Replace the results in DIR
     #[arg(long, requires = "out")]
     force: bool,
+
+    #[command(flatten)]
+    report: ReportRequest,
 
     /// Drive the flows with a real program instead of our own traffic
     #[arg(long = "with", value_name = "PROGRAM", value_enum)]
@@ -157,7 +160,7 @@ fn clean() -> Result<(), Failure> {
 fn measure(lab: &Lab) -> Result<(), Failure> {
     let stop = signals::stop_flag(false)?;
     let (document, points) = lab.request.read()?;
-    let folder = lab.out.as_deref().map(|path| ResultsFolder::new(path, lab.force)).transpose()?;
+    let (folder, report) = lab.report.folders(lab.out.as_deref(), lab.force)?;
     prepare(&lab.request, &document, &points)?;
     if let Some(program) = lab.program {
         program.check(&points)?;
@@ -184,6 +187,7 @@ fn measure(lab: &Lab) -> Result<(), Failure> {
         tell_of_proxies(&relayed);
     }
     printed?;
+    report.map_or(Ok(()), |report| report.make())?;
     lab.pace.judge(&health)
 }
 

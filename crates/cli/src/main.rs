@@ -27,9 +27,12 @@ mod meta;
 mod metrics;
 mod outputs;
 mod personalities;
+#[cfg(unix)]
+mod plot;
 mod printing;
 #[cfg(target_os = "linux")]
 mod proxy;
+mod python;
 #[cfg(target_os = "linux")]
 mod record;
 mod request;
@@ -67,6 +70,8 @@ enum Command {
     Sim(sim::Arguments),
     #[cfg(unix)]
     Evaluate(evaluate::Arguments),
+    #[cfg(unix)]
+    Plot(plot::Arguments),
     #[cfg(target_os = "linux")]
     Emulate(emulate::Arguments),
     #[cfg(target_os = "linux")]
@@ -115,6 +120,8 @@ fn main() -> ExitCode {
         Command::Sim(arguments) => sim::run(&arguments),
         #[cfg(unix)]
         Command::Evaluate(arguments) => evaluate::run(&arguments),
+        #[cfg(unix)]
+        Command::Plot(arguments) => plot::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Emulate(arguments) => emulate::run(&arguments),
         #[cfg(target_os = "linux")]

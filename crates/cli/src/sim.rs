@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use headend_scenario::Point;
 use headend_scenario::results::{Results, Table, write_captures};
@@ -14,16 +14,18 @@ use headend_sim::sweep::{self, Meter, Options, Progress};
 use crate::failure::Failure;
 use crate::outputs::{ResultsFolder, check_folder};
 use crate::printing::{self, ResultsFormat};
+use crate::python::ReportRequest;
 use crate::request::ScenarioRequest;
 use crate::{meta, signals};
 
 /// Simulate a scenario: every run of every point of its sweep
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  \
+#[command(group = ArgGroup::new("kept").args(["out", "report"]).multiple(true), after_help = "Examples:\n  \
     headend sim scenarios/hfc.toml\n  \
     headend sim scenarios/hfc.toml --set nodes.server.personality=linux --runs 5\n  \
     headend sim scenarios/hfc.toml --sweep flows.get.bytes=30KB,300KB,3MB --format csv > flows.csv\n  \
     headend sim scenarios/hfc.toml --out results/hfc\n  \
+    headend sim scenarios/hfc.toml --report out/hfc\n  \
     headend sim scenarios/hfc.toml --runs 100000 --store results/many --shard 3/40\n\n\
     Exit codes: 0; 2 for a wrong request; 1 for a failure; 130 for an interruption (Ctrl-C).")]
 pub(crate) struct Arguments {
@@ -42,12 +44,15 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "out")]
     force: bool,
 
+    #[command(flatten)]
+    report: ReportRequest,
+
     /// Take up the interrupted sweep whose finished runs are beside DIR
-    #[arg(long, requires = "out")]
+    #[arg(long, requires = "kept")]
     resume: bool,
 
     /// Write results to this folder as they come, as Parquet; what is there already is not run again
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "trace", "pcap", "format"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["kept", "trace", "pcap", "format"])]
     store: Option<PathBuf>,
 
     /// Run one of N shares of the study: 1/N to N/N together are the whole
@@ -63,7 +68,7 @@ pub(crate) struct Arguments {
     jobs: Option<NonZeroUsize>,
 
     /// Record what each sender and packet does: series.csv and packets.csv in DIR
-    #[arg(long, requires = "out")]
+    #[arg(long, requires = "kept")]
     trace: bool,
 
     /// Record what each host sees: a pcapng file per host and run in this folder
@@ -87,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return fill_store(arguments, store, points, &scenario, &stop);
     }
     arguments.pcap.as_deref().map_or(Ok(()), check_folder)?;
-    let folder = arguments.out.as_deref().map(|path| ResultsFolder::new(path, arguments.force)).transpose()?;
+    let (folder, report) = arguments.report.folders(arguments.out.as_deref(), arguments.force)?;
     let is_traced = arguments.trace || arguments.pcap.is_some();
     let runs: usize = points.iter().map(|point| point.scenario.runs as usize).sum();
     if is_traced && runs > TRACED_RUNS_MAX {
@@ -115,7 +120,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     // Traces are in the folder; stdout has what it has without them.
     results.traces = None;
-    printing::results(arguments.format, &points, &results)
+    printing::results(arguments.format, &points, &results)?;
+    report.map_or(Ok(()), |report| report.make())
 }
 
 /// `--store`: results go to the folder, and a line of what is there to stdout.

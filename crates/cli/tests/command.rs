@@ -175,7 +175,7 @@ fn an_example_from_the_binary_runs_from_standard_input() {
         (Some(0), Some(1)),
         "{json}"
     );
-    assert!(place.refusal(&["examples", "hcf"], 2).contains("no such example; there are hfc,"));
+    assert!(place.refusal(&["examples", "hcf"], 2).contains("did you mean \"hfc\"? there are hfc,"));
     assert_eq!(place.stdout(&["examples", "hfc", "--out", "."]), "./hfc.toml\n");
     assert!(place.refusal(&["examples", "hfc", "--out", "."], 2).contains("is there already"));
 }
@@ -390,6 +390,44 @@ fn an_evaluation_starts_the_python_that_is_named() {
     let missing = output("/nowhere/python", &["--list"]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&missing.stderr).contains("HEADEND_PYTHON"), "it says what to do");
+}
+
+#[test]
+fn a_report_is_refused_before_anything_runs_where_it_cannot_be_made() {
+    let place = Place::new();
+    let output = |python: &str, words: &[&str]| {
+        let mut command = place.command(&[&["sim", "small.toml", "--report"][..], words].concat());
+        command.env("HEADEND_PYTHON", python).output().expect("the binary runs")
+    };
+    let missing = output("/nowhere/python", &["page"]);
+    assert_eq!((missing.status.code(), text(&missing.stdout)), (Some(2), String::new()));
+    assert!(text(&missing.stderr).contains("HEADEND_PYTHON"), "it says what to do");
+    assert!(output("/bin/false", &["page"]).status.code() == Some(2), "a Python without the package");
+    fs::create_dir(place.path("full")).expect("a folder");
+    fs::write(place.path("full/of"), "something else").expect("a file");
+    let full = output("/bin/true", &["full"]);
+    assert_eq!(full.status.code(), Some(2));
+    assert!(text(&full.stderr).contains("holds no report"), "{}", text(&full.stderr));
+    assert!(!place.path("page").exists() && !place.path("full/results").exists(), "nothing is left behind");
+}
+
+#[test]
+fn a_report_is_made_of_results_that_stay_beside_it() {
+    let place = Place::new();
+    let words = ["sim", "small.toml", "--quiet", "--format", "csv", "--trace", "--report", "page"];
+    let output = place.command(&words).env("HEADEND_PYTHON", "/bin/true").output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).starts_with("point,"), "stdout is for results alone: {}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("page/index.html"));
+    assert!(place.path("page/results/flows.csv").exists() && place.path("page/results/packets.csv").exists());
+}
+
+#[test]
+fn a_plot_starts_the_python_that_is_named() {
+    let place = Place::new();
+    let mut command = place.command(&["plot", "out", "-y", "timeouts", "-x", "loss", "-o", "here.svg"]);
+    let told = text(&command.env("HEADEND_PYTHON", "/bin/echo").output().expect("the binary runs").stdout);
+    assert!(told.ends_with("--y=timeouts --x=loss --out here.svg -- out\n"), "{told}");
 }
 
 #[test]

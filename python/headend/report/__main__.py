@@ -26,8 +26,8 @@ def main(
         list[Path],
         typer.Argument(
             metavar="RESULTS...",
-            help="Folders that `headend sim --out`, `headend lab --out` or `Result.save` wrote, the first compared "
-            "with the others; or the study.json of an earlier report.",
+            help="Folders that `headend sim` or `headend lab` wrote (--out, --store), or `Result.save`, the first "
+            "compared with the others; or the study.json of an earlier report.",
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")],
@@ -69,7 +69,7 @@ def _name(path: Path, others: list[Path]) -> str:
 
 
 def _refusal(message: str) -> typer.Exit:
-    typer.echo(message, err=True)
+    typer.echo(f"error: {message}", err=True)
     return typer.Exit(2)
 
 
