@@ -1,6 +1,8 @@
 """Results that are written as they come, and read by polars and DuckDB without headend holding them."""
 
 import json
+import subprocess
+import sys
 
 import duckdb
 import polars
@@ -43,6 +45,15 @@ def test_a_store_holds_what_a_run_in_memory_yields(whole):
         assert getattr(loaded, table) == getattr(result, table), table
     assert loaded.circuits is None
     assert headend.run(loaded.scenario).flows == result.flows
+
+
+def test_a_store_is_loaded_reported_and_drawn_like_other_results(whole, tmp_path):
+    assert headend.Result.load(whole.folder).flows == whole.load().flows
+    for module, words in (("report", ["--out", tmp_path / "page"]), ("plot", ["--out", tmp_path / "plot.svg"])):
+        command = [sys.executable, "-m", f"headend.{module}", whole.folder, *words]
+        subprocess.run(command, check=True, capture_output=True)
+    assert "links.line.loss" in (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
+    assert "links.line.loss" in (tmp_path / "plot.svg").read_text(encoding="utf-8")
 
 
 def test_three_shards_together_are_the_whole(whole, tmp_path):
