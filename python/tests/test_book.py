@@ -13,9 +13,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
-BINARY = next((path for kind in ("release", "debug") if (path := TARGET / kind / "headend").exists()), None)
-assert BINARY is not None, "the book's commands take the command: make target/release/headend"
 NAMES = """
 ACM AFIPS AMD ANSI ASSOCIATE ATC CED DCE DuckDB EPYC EQDS GitHub GitLab HAProxy HPCC HotNets IEEE INFOCOM ITU
 LBNL LISTEN MIT MPI McGregor MobiCom NDP NDSS NaN NumPy OOPSLA OPTIONS OpenMetrics OpenSAND PATH PC PEPsal
@@ -38,27 +35,29 @@ def commands(page: Path) -> list[str]:
 
 
 @cache
-def help_of(*names: str) -> str:
-    asked = subprocess.run([BINARY, *names, "--help"], capture_output=True, text=True, check=False)
+def help_of(binary: Path, *names: str) -> str:
+    asked = subprocess.run([binary, *names, "--help"], capture_output=True, text=True, check=False)
     assert asked.returncode == 0, asked.stderr
     return asked.stdout
 
 
-def subcommand(words: list[str]) -> tuple[str, ...]:
+def subcommand(binary: Path, words: list[str]) -> tuple[str, ...]:
     """The names with which a command begins, such as `proxy rules show`."""
     names: tuple[str, ...] = ()
     for word in words[1:]:
-        if not re.search(rf"^  {re.escape(word)}\s", help_of(*names).split("\nOptions:")[0], flags=re.MULTILINE):
+        if not re.search(
+            rf"^  {re.escape(word)}\s", help_of(binary, *names).split("\nOptions:")[0], flags=re.MULTILINE
+        ):
             break
         names += (word,)
     return names
 
 
 @pytest.mark.parametrize("page", RUN)
-def test_the_commands_for_beginners_do_what_they_say(page, tmp_path):
+def test_the_commands_for_beginners_do_what_they_say(page, tmp_path, headend_binary):
     for name in ("scenarios", "examples", "docs"):
         (tmp_path / name).symlink_to(ROOT / name)
-    path = f"{BINARY.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{headend_binary.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     run = [line for line in commands(DOCS / page) if line.split()[1] in SOON]
     assert run, "or the page is read wrongly"
     for line in run:
@@ -75,18 +74,20 @@ def test_the_commands_for_beginners_do_what_they_say(page, tmp_path):
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))
-def test_every_option_of_a_command_is_known(page):
+def test_every_option_of_a_command_is_known(page, headend_binary):
     for line in commands(page):
         line = re.split(r"\s#|\s--\s|\s\||\s>|;", line)[0]
         try:
             words = shlex.split(line)
         except ValueError:
             continue  # the page shows a part of a command
-        names = subcommand(words)
+        names = subcommand(headend_binary, words)
         for word in words[1 + len(names) :]:
             option = re.match(r"--[a-z-]+", word)
             if option:
-                assert re.search(rf"{option[0]}\b", help_of(*names)), f"{option[0]} is not known: {line}"
+                assert re.search(rf"{option[0]}\b", help_of(headend_binary, *names)), (
+                    f"{option[0]} is not known: {line}"
+                )
             elif word.startswith(("scenarios/", "examples/", "docs/")) and not re.search(r"[*\[\]]", word):
                 assert (ROOT / word).exists(), line
 
@@ -157,3 +158,21 @@ def test_the_page_of_dependencies_names_each():
         needed |= {re.match(r"[\w-]+", name)[0] for name in names if not name.startswith("headend")}
     assert len(needed) > 40, "or the files are read wrongly"
     assert not {name for name in needed if f"`{name}`" not in page}
+
+
+def test_what_scrolls_in_a_page_is_reached_by_keyboard(browser, tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text(
+        f"""<!doctype html><title>a page</title>
+        <aside class="sidebar-drawer"><p class="caption" role="heading">Tutorial</p></aside>
+        <main><pre style="overflow: auto; width: 10em">{"wide " * 50}</pre><pre>short</pre>
+        <table><thead><tr><th><p></p></th><th>named</th></tr></thead></table></main>
+        <script>{(DOCS / "_static/book.js").read_text()}</script>"""
+    )
+    tab = browser.new_page()
+    tab.goto(page.as_uri())
+    assert [tab.locator("pre").nth(at).get_attribute("tabindex") for at in (0, 1)] == ["0", None]
+    assert tab.locator(".caption").get_attribute("aria-level") == "2"
+    assert tab.locator("aside").get_attribute("aria-label") == "Pages of the book"
+    assert tab.locator("th").all_inner_texts() == ["named"]
+    tab.close()
