@@ -834,8 +834,8 @@ class Flow(Section):
     _fields: ClassVar[tuple[str, ...]] = ("kind", "from", "to", "start", "stagger", "count", "via", "bytes", "arrivals", "load", "handshake", "whole_segments", "socket", "request", "header", "header_apart", "sizes", "pause", "answer_after", "answer_spread", "rate", "packet", "on", "off", "over", "rates", "frame_interval", "key_every", "key_size", "deadline", "stale", "stale_after", "gmb", "vmss", "queue",)
     _held: ClassVar[Mapping[str, tuple[str, str]]] = {"bytes": ("part", "Size"), "socket": ("table", "Socket")}
 
-    kind: Literal["bulk", "ftp-get", "http-get", "requests", "datagrams", "media"] | None
-    """`bulk`: `from` connects and sends. `ftp-get`: the server `from` opens the data connection to its client `to` and sends. `http-get`: the client `to` connects to the server `from` and asks, and is answered on the same connection. `requests`: the same again and again, each with a connection of its own and a row in the results. `datagrams`: packets at a rate, with no regard to anything. `media`: frames at a rate, each with a deadline, and a row in a table of their own (chapter 5 of the decoupling thesis). Default: bulk."""
+    kind: Literal["bulk", "ftp-get", "http-get", "requests", "datagrams", "media", "program"] | None
+    """`bulk`: `from` connects and sends. `ftp-get`: the server `from` opens the data connection to its client `to` and sends. `http-get`: the client `to` connects to the server `from` and asks, and is answered on the same connection. `requests`: the same again and again, each with a connection of its own and a row in the results. `datagrams`: packets at a rate, with no regard to anything. `media`: frames at a rate, each with a deadline, and a row in a table of their own (chapter 5 of the decoupling thesis). `program`: programs of your own run at the two ends: between real hosts only (`headend lab`). Default: bulk."""
     from_: str | None
     """The host that sends the data. Required."""
     to: str | None
@@ -904,11 +904,17 @@ class Flow(Section):
     """With kind media: With `over = 'circuit'`: bytes of datagrams for each header packet. Default: 1500B."""
     queue: str | None
     """With kind media: With `over = 'circuit'`: how much may wait to leave. A frame that finds no room is skipped. Default: 100 packets."""
+    program: Sequence[str] | None
+    """With kind program: The client's program and its arguments, such as `['curl', 'http://{server}:{port}/']`; no shell reads them. In each `{client}` and `{server}` stand for the addresses of the two ends, and `{port}` for a port that no other flow has. It runs from the flow's start until it ends or the run does. Required."""
+    server: Sequence[str] | None
+    """With kind program: The program at the other end, likewise. It runs before the run begins, and as long as the client. If `{port}` is among its words the run waits until it listens there. Default: nothing is started there."""
+    at: Literal["to", "from"] | None
+    """With kind program: The end that is the client and runs `program`. Bytes are counted from `from` to `to` either way. Default: to."""
 
     def __init__(
         self,
         *,
-        kind: Literal["bulk", "ftp-get", "http-get", "requests", "datagrams", "media"] | None = None,
+        kind: Literal["bulk", "ftp-get", "http-get", "requests", "datagrams", "media", "program"] | None = None,
         from_: str | None = None,
         to: str | None = None,
         start: str | None = None,
@@ -943,6 +949,9 @@ class Flow(Section):
         gmb: str | None = None,
         vmss: str | None = None,
         queue: str | None = None,
+        program: Sequence[str] | None = None,
+        server: Sequence[str] | None = None,
+        at: Literal["to", "from"] | None = None,
     ) -> None:
         self._take(locals())
 

@@ -1,6 +1,8 @@
 //! `headend lab`
 
+mod between;
 mod circuits;
+mod errand;
 mod limits;
 mod program;
 mod proxy;
@@ -14,9 +16,10 @@ mod traffic;
 mod trunk;
 mod watch;
 
+use std::io;
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -38,6 +41,7 @@ use crate::python::ReportRequest;
 use crate::request::ScenarioRequest;
 use crate::{meta, signals};
 
+pub(crate) use errand::Told;
 pub(crate) use program::Program;
 pub(crate) use proxy::Relayed;
 pub(crate) use run::{Health, Ran};
@@ -159,7 +163,7 @@ fn clean() -> Result<(), Failure> {
 
 fn measure(lab: &Lab) -> Result<(), Failure> {
     let stop = signals::stop_flag(false)?;
-    let (document, points) = lab.request.read()?;
+    let (document, points) = lab.request.read_for_real_hosts()?;
     let (folder, report) = lab.report.folders(lab.out.as_deref(), lab.force)?;
     prepare(&lab.request, &document, &points)?;
     if let Some(program) = lab.program {
@@ -170,36 +174,67 @@ fn measure(lab: &Lab) -> Result<(), Failure> {
     let health: Vec<Health> = ran.iter().map(|ran| ran.health).collect();
     let relayed: Vec<Vec<Relayed>> = ran.iter().map(|ran| ran.relayed.clone()).collect();
     let trunks: Vec<Vec<Value>> = ran.iter().map(|ran| ran.trunks.clone()).collect();
+    let programs: Vec<(String, Vec<Told>)> = ran.iter().map(|ran| (ran_name(ran), ran.programs.clone())).collect();
+    let runs = told_of_runs(&health, &relayed, &trunks, &programs);
     let mut results = tables(&points, ran);
     if let Some(folder) = &folder {
         let mut meta = meta::of_results(&points, &results);
-        meta["lab"] = told_of_runs(&health, &relayed, &trunks);
-        folder.write(&results, &meta::scenario_text(&lab.request, &document), &meta)?;
+        meta["lab"] = runs.clone();
+        let keep = |folder: &Path| keep_outputs(&programs, folder);
+        folder.write_with(&results, &meta::scenario_text(&lab.request, &document), &meta, keep)?;
     }
     // The series is in the folder; stdout has what the simulator prints.
     results.traces = None;
     let printed = match lab.format {
-        ResultsFormat::Json => print_json(&results, &told_of_runs(&health, &relayed, &trunks)),
+        ResultsFormat::Json => print_json(&results, &runs),
         ResultsFormat::Table | ResultsFormat::Csv => printing::results(lab.format, &points, &results),
     };
     warn_of_strain(&health);
     if lab.format == ResultsFormat::Table {
         tell_of_proxies(&relayed);
+        tell_of_programs(&programs);
     }
     printed?;
     report.map_or(Ok(()), |report| report.make())?;
     lab.pace.judge(&health)
 }
 
-/// A JSON object for each run: whether the machine kept up, what its proxies have counted, and what its trunks say of themselves.
-fn told_of_runs(health: &[Health], relayed: &[Vec<Relayed>], trunks: &[Vec<Value>]) -> Value {
+/// The beginning of the names of a run's files.
+fn ran_name(ran: &Ran) -> String {
+    format!("point{}-run{}", ran.outcome.point, ran.outcome.run)
+}
+
+/// Copies what programs have written to a folder in the folder of results, if there were any.
+fn keep_outputs(programs: &[(String, Vec<Told>)], folder: &Path) -> io::Result<()> {
+    for (run, programs) in programs {
+        programs.iter().try_for_each(|told| told.keep(&folder.join("programs"), run))?;
+    }
+    Ok(())
+}
+
+/// A JSON object for each run: whether the machine kept up, what its proxies have counted, what its trunks say of themselves, and what
+/// its programs did.
+fn told_of_runs(
+    health: &[Health],
+    relayed: &[Vec<Relayed>],
+    trunks: &[Vec<Value>],
+    programs: &[(String, Vec<Told>)],
+) -> Value {
     let mut runs = health_of(health);
-    let told = relayed.iter().zip(trunks);
-    for (run, (relayed, trunks)) in runs.as_array_mut().into_iter().flatten().zip(told) {
+    let told = relayed.iter().zip(trunks).zip(programs);
+    for (run, ((relayed, trunks), (_, programs))) in runs.as_array_mut().into_iter().flatten().zip(told) {
         run["proxies"] = relayed.iter().map(Relayed::json).collect();
         run["trunks"] = trunks.clone().into();
+        run["programs"] = programs.iter().map(|told| told.json().clone()).collect();
     }
     runs
+}
+
+/// What each client has written, as long as it is short, and how it ended.
+fn tell_of_programs(programs: &[(String, Vec<Told>)]) {
+    for (run, programs) in programs {
+        programs.iter().for_each(|told| eprintln!("{run}: {}", told.line()));
+    }
 }
 
 /// A line for each flow that went through a proxy, over all runs.

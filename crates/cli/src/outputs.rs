@@ -94,7 +94,21 @@ impl ResultsFolder {
 
     /// Writes the results, whole or not at all.
     pub(crate) fn write(&self, results: &Results, scenario: &str, meta: &serde_json::Value) -> Result<(), Failure> {
-        self.write_whole(meta, |part, target| results.write_folder(part, target, scenario))
+        self.write_with(results, scenario, meta, |_| Ok(()))
+    }
+
+    /// The same, with what `more` writes into the folder beside them.
+    pub(crate) fn write_with(
+        &self,
+        results: &Results,
+        scenario: &str,
+        meta: &serde_json::Value,
+        more: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        self.write_whole(meta, |part, target| {
+            more(part)?;
+            results.write_folder(part, target, scenario)
+        })
     }
 
     /// Writes these tables and the scenario, whole or not at all.

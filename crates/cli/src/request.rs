@@ -59,6 +59,11 @@ impl ScenarioRequest {
         self.read_as(Document::of_links_alone)
     }
 
+    /// The same as [`read`](ScenarioRequest::read) of a scenario whose flows may be such as only real hosts can run.
+    pub(crate) fn read_for_real_hosts(&self) -> Result<(Document, Vec<Point>), Failure> {
+        self.read_as(Document::for_real_hosts)
+    }
+
     fn read_as(&self, what: impl FnOnce(Document) -> Document) -> Result<(Document, Vec<Point>), Failure> {
         let (name, text) = input::read(&self.file)?;
         let read = || self.points_of(what(Document::parse(&name, &text)?.beside(&self.file)));

@@ -474,6 +474,101 @@ fn a_program_that_cannot_do_a_flow_is_refused_with_the_one_that_can() {
     assert!(said.contains("flows.f: is an http-get") && said.contains("--with curl"), "{said}");
 }
 
+/// `SMALL` with a flow of programs beside its own.
+fn with_programs(lines: &str) -> String {
+    format!("{SMALL}[flows.own]\nkind = \"program\"\nfrom = \"a\"\nto = \"b\"\n{lines}\n")
+}
+
+/// A server that sends so many bytes to each client.
+fn sending(bytes: u64) -> String {
+    format!(
+        "server = [\"python3\", \"-c\", \"import socket\\nl = socket.create_server(('{{server}}', {{port}}))\\nwhile True:\\n  \
+         s = l.accept()[0]; s.sendall(b'HTTP/1.0 200 OK\\\\r\\\\n\\\\r\\\\n' + bytes({bytes})); s.shutdown(1); s.recv(9999); s.close()\"]"
+    )
+}
+
+#[test]
+fn a_flow_of_programs_moves_bytes_and_keeps_what_they_say() {
+    let _alone = ALONE.lock();
+    if !is_root() || !["python3", "curl", "sh"].into_iter().all(has) {
+        return;
+    }
+    let place = Place::new();
+    let program = "program = [\"sh\", \"-c\", \"curl -sS http://{server}:{port}/ | wc -c; echo from {client} >&2\"]";
+    fs::write(place.path("own.toml"), with_programs(&format!("{}\n{program}", sending(200_000)))).expect("written");
+    let told = place.json(&["lab", "own.toml", "--format", "json", "-q", "--out", "out"]);
+    let flows = &told["flows"];
+    assert_eq!((&flows["flow"][1], &flows["completed"][1], &flows["fault"][1]), (&"own".into(), &1.into(), &"".into()));
+    let delivered = flows["bytes"][1].as_u64().expect("a count");
+    assert!((200_000..201_000).contains(&delivered), "the file and a line of a header: {delivered}");
+    assert!(flows["segments_sent"][1].as_u64().is_some_and(|sent| sent >= 200_000 / 1_460), "{flows:#}");
+    let seconds = flows["transfer_s"][1].as_f64().expect("it ended");
+    assert!(seconds > 0.4, "200 KB over 4 Mbit/s take longer than {seconds} s");
+    let own = &told["runs"][0]["programs"][0];
+    assert_eq!((&own["client"]["exit_status"], &own["client"]["stdout"]), (&0.into(), &"200000\n".into()));
+    assert_eq!((&own["client"]["host"], &own["client"]["stderr"]), (&"b".into(), &"from 10.77.0.3\n".into()));
+    assert!(own["client"]["seconds"].as_f64().is_some_and(|wall| (wall - seconds).abs() < 1e-6), "{own:#}");
+    assert!(own["bytes_to_from"].as_u64().is_some_and(|back| back > 40 * 20), "acknowledgements: {own:#}");
+    let kept = fs::read_to_string(place.path("out/programs/point0-run0-own-0-client.stdout")).expect("it is kept");
+    assert_eq!(kept, "200000\n");
+    assert!(place.path("out/programs/point0-run0-own-0-server.stderr").exists());
+}
+
+#[test]
+fn a_program_that_fails_is_a_fault_and_one_without_end_ends_with_the_run() {
+    let _alone = ALONE.lock();
+    if !is_root() || !has("sh") {
+        return;
+    }
+    let place = Place::new();
+    let of = |program: &str| {
+        fs::write(place.path("own.toml"), with_programs(program)).expect("written");
+        place.json(&["lab", "own.toml", "--format", "json", "-q", "--set", "duration=2s"])
+    };
+    let failed = of("program = [\"sh\", \"-c\", \"echo no such thing >&2; exit 7\"]");
+    assert_eq!(failed["flows"]["fault"][1], "exit status: 7: no such thing");
+    assert_eq!((&failed["flows"]["completed"][1], &failed["flows"]["transfer_s"][1]), (&0.into(), &Value::Null));
+    let endless = of("program = [\"sh\", \"-c\", \"sleep 600 | sleep 601\"]");
+    let client = &endless["runs"][0]["programs"][0]["client"];
+    assert_eq!(
+        (&client["ended_with_the_run"], &endless["flows"]["fault"][1]),
+        (&true.into(), &"".into()),
+        "{client:#}"
+    );
+    assert!(client["seconds"].as_f64().is_some_and(|seconds| seconds >= 1.5), "{client:#}");
+}
+
+#[test]
+fn a_flow_of_programs_that_cannot_run_is_refused_with_its_line() {
+    let _alone = ALONE.lock();
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    fs::write(place.path("own.toml"), with_programs("program = [\"no-such-program\", \"x\"]")).expect("written");
+    for (command, status, expected) in [
+        ("lab", 2, "own.toml:27: flows.own.program: no-such-program: not on the PATH"),
+        (
+            "sim",
+            2,
+            "own.toml:24: flows.own.kind: runs real programs, and here hosts are simulated: `headend lab` runs it",
+        ),
+        ("compare", 2, "own.toml:24: flows.own.kind: runs real programs"),
+        ("check", 0, ""),
+    ] {
+        let output = place.run(&[command, "own.toml"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{command}: {said}");
+        assert!(said.contains(expected), "{command}: {said}");
+    }
+    let deaf = "server = [\"sh\", \"-c\", \"echo not here >&2; exit 3; {port}\"]\nprogram = [\"true\"]";
+    fs::write(place.path("deaf.toml"), with_programs(deaf)).expect("written");
+    let output = place.run(&["lab", "deaf.toml", "-q"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("flows.own, instance 0, its server, sh: not here"), "{said}");
+}
+
 #[test]
 fn programs_end_with_the_lab_that_was_killed() {
     let _alone = ALONE.lock();

@@ -28,8 +28,19 @@ pub struct Document {
     pub(super) recordings: Recordings,
     /// The personalities that it may name beside the built-in ones and its own.
     pub(super) personalities: BTreeMap<String, Personality>,
-    /// True if it need not have flows.
-    pub(super) is_links_alone: bool,
+    /// The use that is to be made of it.
+    pub(super) purpose: Purpose,
+}
+
+/// The uses that are made of a document, which say what its flows may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Flows that can be simulated, at least one.
+    Simulation,
+    /// Flows of all kinds, at least one.
+    RealHosts,
+    /// Flows do not matter, and there need not be any.
+    Links,
 }
 
 /// Fields in the order of the file.
@@ -116,7 +127,14 @@ impl Document {
 
     /// The same that need not have flows: for whoever runs its links alone.
     pub fn of_links_alone(mut self) -> Document {
-        self.is_links_alone = true;
+        self.purpose = Purpose::Links;
+        self
+    }
+
+    /// The same that may have flows which only real hosts can run: for whoever has such hosts. The simulator refuses the scenario
+    /// then by a panic, not with an error.
+    pub fn for_real_hosts(mut self) -> Document {
+        self.purpose = Purpose::RealHosts;
         self
     }
 
@@ -126,7 +144,7 @@ impl Document {
             root,
             recordings: Recordings::default(),
             personalities: BTreeMap::new(),
-            is_links_alone: false,
+            purpose: Purpose::Simulation,
         }
     }
 

@@ -6,6 +6,7 @@ mod datagrams;
 mod ftp_get;
 mod http_get;
 mod media;
+mod program;
 mod requests;
 mod socket;
 mod transfer;
@@ -27,6 +28,7 @@ pub use datagrams::Datagrams;
 pub use ftp_get::FtpGet;
 pub use http_get::HttpGet;
 pub use media::{Media, Over, Stale};
+pub use program::Programs;
 pub use requests::Requests;
 pub use socket::{SOCKET, Socket};
 pub use transfer::{Amount, Opening, Talk, Transfer};
@@ -169,6 +171,8 @@ kinds! {
     Datagrams,
     /// Frames at a rate, each with a deadline.
     Media,
+    /// Programs of the user's own.
+    Programs,
 }
 
 impl Flow {

@@ -11,7 +11,7 @@ mod section;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use super::document::Document;
+use super::document::{Document, Purpose};
 use super::error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem};
 use super::fields::{self, FLOWS_MAX};
 use super::flow::Flow;
@@ -33,8 +33,8 @@ pub(super) fn scenario(document: &Document) -> Result<Scenario, Error> {
     let (table, before) = many::expanded(&document.root, &log);
     let root = Section::open(&log, &fields::ROOT, String::new(), &place, &table);
     let own = personalities(&root, &document.personalities);
-    let is_links_alone = document.is_links_alone;
-    let reader = Reader { personalities: own, recordings: &document.recordings, root, before, is_links_alone };
+    let purpose = document.purpose;
+    let reader = Reader { personalities: own, recordings: &document.recordings, root, before, purpose };
     let scenario = reader.scenario();
     log.into_result(scenario)
 }
@@ -92,13 +92,18 @@ pub(crate) struct Reader<'a> {
     personalities: BTreeMap<&'a str, Draft>,
     /// Of each flow's table, the flows of its name that come before it.
     before: Vec<usize>,
-    is_links_alone: bool,
+    purpose: Purpose,
 }
 
 /// Nodes by name, with their indices.
 pub(crate) type Names<'a> = BTreeMap<&'a str, usize>;
 
 impl Reader<'_> {
+    /// False if what is read is to be simulated.
+    pub(crate) fn has_real_hosts(&self) -> bool {
+        self.purpose != Purpose::Simulation
+    }
+
     fn scenario(&self) -> Scenario {
         let root = &self.root;
         let mut names = Names::new();
@@ -119,7 +124,7 @@ impl Reader<'_> {
             }
         }
         let flow_sections = root.named("flows");
-        if flow_sections.is_empty() && !self.is_links_alone {
+        if flow_sections.is_empty() && self.purpose != Purpose::Links {
             root.missing("flows");
         }
         let flows: Vec<Flow> = flow_sections

@@ -98,7 +98,8 @@ pub(super) fn published() -> Vec<(String, String)> {
 #[test]
 fn every_published_scenario_is_one_and_says_what_it_is() {
     for (name, text) in published() {
-        let scenario = Scenario::parse(&name, &text).unwrap_or_else(|error| panic!("{error}"));
+        let document = Document::parse(&name, &text).unwrap_or_else(|error| panic!("{error}")).for_real_hosts();
+        let scenario = document.scenario().unwrap_or_else(|error| panic!("{error}"));
         assert!(!scenario.title.is_empty(), "{name} has a title");
     }
 }

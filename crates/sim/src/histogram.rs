@@ -28,6 +28,20 @@ impl Histogram {
         self.min = Some(self.min.map_or(value, |min| min.min(value)));
     }
 
+    /// Counts all that `other` has counted.
+    pub fn add(&mut self, other: &Histogram) {
+        if self.octaves.len() < other.octaves.len() {
+            self.octaves.resize(other.octaves.len(), None);
+        }
+        for (own, their) in self.octaves.iter_mut().zip(&other.octaves) {
+            let Some(their) = their else { continue };
+            let own = own.get_or_insert_with(|| Box::new([0; BUCKETS]));
+            own.iter_mut().zip(their.iter()).for_each(|(own, their)| *own += their);
+        }
+        self.count += other.count;
+        self.min = self.min.into_iter().chain(other.min).min();
+    }
+
     /// The smallest duration, exactly.
     pub fn min(&self) -> Option<Duration> {
         self.min
@@ -87,6 +101,20 @@ mod tests {
             }
             assert_eq!(histogram.min(), Some(Duration::from_nanos(scale)));
         }
+    }
+
+    #[test]
+    fn two_histograms_together_are_the_one_of_all_values() {
+        let of = |values: &mut dyn Iterator<Item = u64>| {
+            let mut histogram = Histogram::default();
+            values.for_each(|value| histogram.record(Duration::from_nanos(value)));
+            histogram
+        };
+        let (mut low, high) = (of(&mut (5..900)), of(&mut (700..400_000)));
+        low.add(&high);
+        assert_eq!(low.summary(), of(&mut (5..900).chain(700..400_000)).summary());
+        low.add(&Histogram::default());
+        assert_eq!(low.min(), Some(Duration::from_nanos(5)));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Refusals of what can be simulated and a lab cannot run. Every point of a sweep is looked at before the first runs.
 
-use headend_scenario::{Amount, Document, FlowKind, Point, Scenario, Transfer};
+use headend_scenario::{Amount, Document, FlowKind, Point, Programs, Scenario, Transfer};
 
 use super::circuits::{self, Wrong};
-use super::site;
+use super::{program, site};
 use crate::failure::Failure;
 
 /// Hosts of a lab at most: each has a namespace, and the network one device for each.
@@ -47,6 +47,11 @@ fn beyond(scenario: &Scenario) -> Option<Wrong> {
         if flow.kind.transfer().is_some_and(|transfer| transfer.arrivals.is_some()) {
             return Some((field("arrivals"), "instances that come at random are simulated only".to_owned()));
         }
+        if let FlowKind::Programs(programs) = &flow.kind
+            && let Some((name, missing)) = missing(programs)
+        {
+            return Some((field(name), format!("{missing}: not on the PATH, nor in /usr/sbin")));
+        }
         let mtu = u64::from(site::mtu(scenario));
         if let FlowKind::Datagrams(datagrams) = &flow.kind
             && datagrams.packet.get() > mtu
@@ -60,6 +65,13 @@ fn beyond(scenario: &Scenario) -> Option<Wrong> {
     let count: u64 = scenario.flows.iter().map(|flow| u64::from(flow.count)).sum();
     let why = || format!("{count} instances, and a lab runs at most {TRANSFERS_MAX}");
     (count > TRANSFERS_MAX).then(|| ("flows".to_owned(), why()))
+}
+
+/// The field that names a program which is not here, and that program.
+fn missing(programs: &Programs) -> Option<(&'static str, &str)> {
+    let named = [("program", Some(&programs.client)), ("server", programs.server.as_ref())];
+    let words = named.into_iter().filter_map(|(field, words)| Some((field, words?.first()?.as_str())));
+    words.into_iter().find(|(_, word)| program::find(word).is_none())
 }
 
 #[cfg(test)]

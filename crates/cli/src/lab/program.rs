@@ -137,14 +137,26 @@ pub(super) fn caution(points: &[Point]) -> Option<&'static str> {
 
 /// Waits until `child`, which is called `name`, listens at `port` of this thread's namespace. One that does not is ended.
 pub(super) fn await_listening(child: &mut Child, port: u16, name: &str) -> io::Result<()> {
+    await_so(child, name, || is_listening(port))
+}
+
+/// The same of a program that may also wait for datagrams there.
+pub(super) fn await_port(child: &mut Child, port: u16, name: &str) -> io::Result<()> {
+    await_so(child, name, || Ok(is_listening(port)? || is_bound(port)?))
+}
+
+fn await_so(child: &mut Child, name: &str, mut is_so: impl FnMut() -> io::Result<bool>) -> io::Result<()> {
     let begun = Instant::now();
-    while !is_listening(port)? {
+    while !is_so()? {
         if child.try_wait()?.is_some() {
             return Err(io::Error::other(last_words(child)));
         }
         if begun.elapsed() > LISTENING_MAX {
             end(child);
-            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{name} does not listen")));
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("{name} does not listen after {} s", LISTENING_MAX.as_secs()),
+            ));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -175,7 +187,7 @@ pub(super) fn end(child: &mut Child) {
 }
 
 /// The path of a program: on the PATH, or where Debian keeps daemons, which is not on everybody's.
-fn find(binary: &str) -> Option<PathBuf> {
+pub(super) fn find(binary: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
     folders.map(|folder| folder.join(binary)).find(|file| file.is_file())
@@ -189,11 +201,25 @@ fn command(binary: &str) -> Command {
 /// True if anybody listens at `port` in this thread's namespace (proc_net(5): state 0A).
 fn is_listening(port: u16) -> io::Result<bool> {
     const LISTEN: &str = "0A";
-    let sockets = fs::read_to_string("/proc/thread-self/net/tcp")?;
+    Ok(has_socket("tcp", port, |state| state == LISTEN)? || has_socket("tcp6", port, |state| state == LISTEN)?)
+}
+
+/// True if anybody has bound a socket of UDP to `port` there.
+fn is_bound(port: u16) -> io::Result<bool> {
+    Ok(has_socket("udp", port, |_| true)? || has_socket("udp6", port, |_| true)?)
+}
+
+/// True if a socket in that table of this thread's namespace has this port, in such a state.
+fn has_socket(table: &str, port: u16, is_so: impl Fn(&str) -> bool) -> io::Result<bool> {
+    let sockets = match fs::read_to_string(format!("/proc/thread-self/net/{table}")) {
+        // A kernel without IPv6.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        read => read?,
+    };
     let wanted = format!(":{port:04X}");
     Ok(sockets.lines().skip(1).any(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        matches!(fields[..], [_, local, _, state, ..] if local.ends_with(&wanted) && state == LISTEN)
+        matches!(fields[..], [_, local, _, state, ..] if local.ends_with(&wanted) && is_so(state))
     }))
 }
 

@@ -24,7 +24,9 @@ use headend_scenario::{Circuit, FlowKind, Point, Scenario};
 use headend_sim::network::Network;
 use serde_json::Value;
 
+use super::between::Between;
 use super::circuits::{self, TrunkPlan};
+use super::errand::{Errand, Told};
 use super::program::{Program, ProgramFolder};
 use super::proxy::{self, Relayed};
 use super::sampler::{self, Series};
@@ -56,6 +58,8 @@ pub(crate) struct Ran {
     pub(crate) relayed: Vec<Relayed>,
     /// The status that each circuit's trunk gave at the end, in the order of circuits.
     pub(crate) trunks: Vec<Value>,
+    /// What the programs of each flow of programs did.
+    pub(crate) programs: Vec<Told>,
 }
 
 /// The signs by which to tell whether the machine kept up with the model.
@@ -89,14 +93,17 @@ pub(super) fn run(
 ) -> Result<Option<Ran>, Failure> {
     let scenario = &point.scenario;
     let seed = scenario.seed.wrapping_add(u64::from(run));
-    let (transfers, streams) = instances(scenario, seed, program);
+    let Instances { transfers, streams, errands } = instances(scenario, seed, program);
     let network = Network::outside_with_sites(scenario, run);
     // Dropped last, after everything that is inside.
     let (site, tuns) = Site::build(scenario, &network)?;
     let plans = proxy::plans(scenario, &network, &site, &transfers);
-    let trunks = circuits::plans(scenario, &listening(scenario, &transfers, &streams), site::mtu(scenario));
+    let trunks = circuits::plans(scenario, &listening(scenario, &transfers, &streams, &errands), site::mtu(scenario));
     let folder = (!trunks.is_empty()).then(ProgramFolder::new).transpose();
     let folder = folder.map_err(|error| Failure::Failed(format!("a folder for trunks: {error}")))?;
+    let outputs = (!errands.is_empty()).then(ProgramFolder::new).transpose();
+    let outputs = outputs.map_err(|error| Failure::Failed(format!("a folder for programs' outputs: {error}")))?;
+    let outputs = outputs.map(Arc::new);
     let _arriving = listen(&site, &streams)?;
     let attachments = attachments(&site, &network);
     let ports = attachments.len();
@@ -108,7 +115,8 @@ pub(super) fn run(
     }
     let halt = Stop::new()?;
     let devices = Devices::new(by_port, halt.clone());
-    let stage = Stage::new(devices.clock(), 2 * transfers.len() + streams.len());
+    let programs: usize = errands.iter().map(|errand| errand.ends().count()).sum();
+    let stage = Stage::new(devices.clock(), 2 * transfers.len() + streams.len() + programs);
     let watch = |transfer: &Transfer| {
         let enough = transfer.flow.bytes().filter(|_| program.is_some()).unwrap_or(Bytes::MAX);
         Watched::new(transfer.sender_listens(), enough)
@@ -122,15 +130,23 @@ pub(super) fn run(
     let beside = Arc::new(Mutex::new(Beside {
         streams: vec![Arrivals::default(); streams.len()],
         crossings: crossings(scenario, reactor.node(), &trunks),
+        programs: between(&errands),
     }));
     let is_edge =
         |port| (0..scenario.nodes.len()).any(|node| scenario.is_edge(node) && reactor.node().port(node) == port);
     let are_edges = (0..ports).map(|port| is_edge(Some(Port(port as u16)))).collect();
     let first_stream = streams.first().map_or(u16::MAX, |stream| stream.port);
     let (watched_too, beside_too) = (watched.clone(), beside.clone());
-    let eyes = Eyes { first_port: FIRST_PORT, watched: watched_too, first_stream, beside: beside_too, are_edges };
+    let eyes = Eyes {
+        first_port: FIRST_PORT,
+        watched: watched_too,
+        first_stream,
+        beside: beside_too,
+        are_edges,
+        has_programs: !errands.is_empty(),
+    };
     reactor.tap(Box::new(eyes));
-    let mut spans = Spans::new(scenario, &transfers, &streams, (watched.clone(), beside.clone()));
+    let mut spans = Spans::new(scenario, &transfers, &streams, &errands, (watched.clone(), beside.clone()));
 
     let played = thread::scope(|scope| {
         let spans = &mut spans;
@@ -156,6 +172,19 @@ pub(super) fn run(
             };
             if let Err(error) = thread::Builder::new().spawn_scoped(scope, act) {
                 stage.fail(format!("flows.{}, a thread for an end of it: {error}", stream.flow.name));
+            }
+        }
+        for errand in &errands {
+            for end in errand.ends() {
+                let (site, stage, outputs) = (&site, &stage, outputs.as_ref().expect("there are programs"));
+                let act = move || {
+                    let addresses = errand.nodes().map(|node| site.host(node).address);
+                    site.host(errand.nodes()[end]).namespace.enter().expect("a namespace that was made can be entered");
+                    errand.play(end, addresses, outputs, stage);
+                };
+                if let Err(error) = thread::Builder::new().spawn_scoped(scope, act) {
+                    stage.fail(format!("flows.{}, a thread for an end of it: {error}", errand.flow.name));
+                }
             }
         }
         let played = play(scenario, &stage, &transfers, stop, &|| reactor.is_finished(), &mut || running.look());
@@ -205,6 +234,8 @@ pub(super) fn run(
     }
     let arrived = streams.iter().zip(&beside.streams);
     flows.extend(arrived.map(|(stream, arrivals)| stream.row(arrivals, begun, ended)));
+    let did = || errands.iter().zip(&beside.programs);
+    flows.extend(did().map(|(errand, between)| errand.row(between, begun, ended)));
     flows.sort_by_key(|row| scenario.flows.iter().position(|flow| flow.name == row.flow));
     let circuits = trunk::rows(scenario, &trunks, &said, &most, &beside.crossings);
     let links = network.link_rows(stage.now());
@@ -220,14 +251,46 @@ pub(super) fn run(
         intervals,
     };
     let trunks = trunk::told(scenario, &trunks, &said);
-    Ok(Some(Ran { outcome, trace, health, relayed, trunks }))
+    let programs = did().map(|(errand, between)| {
+        let hosts = errand.nodes().map(|node| scenario.nodes[node].name.as_str());
+        let addresses = errand.nodes().map(|node| site.host(node).address);
+        errand.told(between, hosts, addresses, outputs.as_ref().expect("there are programs"))
+    });
+    let programs = programs.collect::<Result<_, _>>();
+    let programs = programs.map_err(|error| Failure::Failed(format!("what programs have written: {error}")))?;
+    Ok(Some(Ran { outcome, trace, health, relayed, trunks, programs }))
+}
+
+/// The instances of all flows.
+struct Instances {
+    /// Connections.
+    transfers: Vec<Transfer>,
+    /// Streams of datagrams.
+    streams: Vec<Stream>,
+    /// Programs of the scenario's own.
+    errands: Vec<Errand>,
+}
+
+/// A count for the packets of each flow of programs, with nothing counted yet.
+fn between(errands: &[Errand]) -> Vec<Between> {
+    let pair = |errand: &Errand| {
+        let (from, to) = (errand.flow.from, errand.flow.to);
+        (from.min(to), from.max(to))
+    };
+    let one = |errand: &Errand| {
+        let takes_all = errands.iter().filter(|other| pair(other) == pair(errand)).count() == 1;
+        Between::new([errand.flow.from, errand.flow.to].map(site::address), errand.port, takes_all)
+    };
+    errands.iter().map(one).collect()
 }
 
 /// The port at which each instance of a flow listens, with the flow's number.
-fn listening(scenario: &Scenario, transfers: &[Transfer], streams: &[Stream]) -> Vec<(usize, u16)> {
+fn listening(scenario: &Scenario, transfers: &[Transfer], streams: &[Stream], errands: &[Errand]) -> Vec<(usize, u16)> {
     let number = |name: &str| scenario.flows.iter().position(|flow| flow.name == name).expect("it is the scenario's");
     let of_transfers = transfers.iter().map(|transfer| (number(&transfer.flow.name), transfer.port));
-    of_transfers.chain(streams.iter().map(|stream| (number(&stream.flow.name), stream.port))).collect()
+    let of_streams = streams.iter().map(|stream| (number(&stream.flow.name), stream.port));
+    let of_errands = errands.iter().map(|errand| (number(&errand.flow.name), errand.port));
+    of_transfers.chain(of_streams).chain(of_errands).collect()
 }
 
 /// The sockets at which datagrams arrive.
@@ -257,15 +320,17 @@ fn crossings(scenario: &Scenario, network: &Network, trunks: &[TrunkPlan]) -> Ve
     scenario.circuits.iter().enumerate().map(one).collect()
 }
 
-/// The instances of all flows, each at the time at which the simulator starts it with the same seed: connections, and streams of
-/// datagrams.
-fn instances(scenario: &Scenario, seed: u64, program: Option<Program>) -> (Vec<Transfer>, Vec<Stream>) {
+/// The instances of all flows, each at the time at which the simulator starts it with the same seed.
+fn instances(scenario: &Scenario, seed: u64, program: Option<Program>) -> Instances {
     let connections = scenario.flows.iter().filter(|flow| flow.kind.transfer().is_some());
     let count: u64 = connections.map(|flow| u64::from(flow.count)).sum();
-    let (mut transfers, mut streams) = (Vec::new(), Vec::new());
+    let (mut transfers, mut streams, mut errands) = (Vec::new(), Vec::new(), Vec::new());
     let mut near_ports = FIRST_PORT + count as u16..;
     // Each connection has one port, or two.
     let mut stream_ports = FIRST_PORT + 2 * count as u16..;
+    let others = scenario.flows.iter().filter(|flow| matches!(flow.kind, FlowKind::Datagrams(_)));
+    let datagrams: u64 = others.map(|flow| u64::from(flow.count)).sum();
+    let mut program_ports = FIRST_PORT + 2 * count as u16 + datagrams as u16..;
     for flow in &scenario.flows {
         for instance in 0..flow.count {
             let near_port = flow.via().and_then(|_| near_ports.next());
@@ -277,13 +342,18 @@ fn instances(scenario: &Scenario, seed: u64, program: Option<Program>) -> (Vec<T
                 streams.push(Stream::new(flow, datagrams, instance, port, start));
                 continue;
             }
+            if let FlowKind::Programs(programs) = &flow.kind {
+                let port = program_ports.next().expect("a lab has fewer flows than ports");
+                errands.push(Errand::new(flow, programs, instance, port, start));
+                continue;
+            }
             let port = FIRST_PORT + transfers.len() as u16;
             let mut transfer = Transfer::new(flow, instance, port, start, program);
             transfer.near_port = near_port;
             transfers.push(transfer);
         }
     }
-    (transfers, streams)
+    Instances { transfers, streams, errands }
 }
 
 /// The places at the ports of the network.

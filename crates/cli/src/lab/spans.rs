@@ -9,6 +9,8 @@ use headend_scenario::Scenario;
 use headend_scenario::results::IntervalRow;
 use headend_sim::network::Network;
 
+use super::between::Between;
+use super::errand::Errand;
 use super::stream::Stream;
 use super::traffic::Transfer;
 use super::watch::{Beside, Watched};
@@ -20,7 +22,7 @@ const USUAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Spans {
     length: Option<Duration>,
-    /// Flow and instance: connections first, then streams.
+    /// Flow and instance: connections first, then streams, then programs.
     flows: Vec<(String, u32)>,
     seen: (Arc<Mutex<Vec<Watched>>>, Arc<Mutex<Beside>>),
     /// Link and direction.
@@ -43,10 +45,12 @@ impl Spans {
         scenario: &Scenario,
         transfers: &[Transfer],
         streams: &[Stream],
+        errands: &[Errand],
         seen: (Arc<Mutex<Vec<Watched>>>, Arc<Mutex<Beside>>),
     ) -> Spans {
         let connections = transfers.iter().map(|transfer| (transfer.flow.name.clone(), transfer.instance));
         let flows = connections.chain(streams.iter().map(|stream| (stream.flow.name.clone(), stream.instance)));
+        let flows = flows.chain(errands.iter().map(|errand| (errand.flow.name.clone(), errand.instance)));
         Spans { length: scenario.interval, flows: flows.collect(), seen, links: Vec::new(), noted: Vec::new() }
     }
 
@@ -65,10 +69,12 @@ impl Spans {
             self.links = ways.iter().map(|way| (way.link.to_owned(), way.direction.clone())).collect();
         }
         let (watched, beside) = &self.seen;
-        let connections = self.flows.len() - beside.lock().expect("nobody panics while it counts").streams.len();
+        let beside = beside.lock().expect("nobody panics while it counts");
+        let connections = self.flows.len() - beside.streams.len() - beside.programs.len();
         let watched = watched.lock().expect("nobody panics while it watches");
         let mut flows: Vec<u64> = watched.iter().take(connections).map(Watched::wire_bytes).collect();
-        flows.extend(beside.lock().expect("nobody panics while it counts").streams.iter().map(|it| it.bytes));
+        flows.extend(beside.streams.iter().map(|it| it.bytes));
+        flows.extend(beside.programs.iter().map(Between::wire_bytes));
         let links = ways.iter().map(|way| (way.stats().delivered_bytes, way.backlog().1.get())).collect();
         self.noted.push(Noted { at: now, flows, links });
     }

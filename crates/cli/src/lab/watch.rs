@@ -14,6 +14,8 @@ use headend_engine::units::Bytes;
 use headend_host::reactor::Tap;
 use headend_sim::histogram::Histogram;
 
+use super::between::Between;
+
 /// Sees every packet of a run's flows, from the reactor's thread.
 #[derive(Debug)]
 pub(super) struct Eyes {
@@ -25,6 +27,8 @@ pub(super) struct Eyes {
     pub(super) beside: Arc<Mutex<Beside>>,
     /// By port of the network, true where a circuit begins or ends: what passes there is on its way.
     pub(super) are_edges: Vec<bool>,
+    /// True if there are flows of programs, which take what is left.
+    pub(super) has_programs: bool,
 }
 
 /// Counts of packets that belong to no connection.
@@ -34,6 +38,8 @@ pub(super) struct Beside {
     pub(super) streams: Vec<Arrivals>,
     /// The bytes of each circuit.
     pub(super) crossings: Vec<Crossing>,
+    /// The packets of each flow of programs.
+    pub(super) programs: Vec<Between>,
 }
 
 /// The packets of a flow that have reached its receiver's host.
@@ -71,23 +77,47 @@ impl Crossing {
 }
 
 impl Eyes {
-    /// A packet enters the network at a circuit's end, or a datagram leaves it.
-    fn beside(&self, port: Port, is_edge: bool, inward: bool, bytes: &[u8]) {
+    /// A packet enters the network at a circuit's end, or a datagram leaves it. True if it is of a flow of datagrams.
+    fn beside(&self, port: Port, is_edge: bool, inward: bool, bytes: &[u8]) -> bool {
         if is_edge != inward {
-            return;
+            return false;
         }
-        let Ok((ip, inside)) = Ipv4Header::decode(bytes) else { return };
+        let Ok((ip, inside)) = Ipv4Header::decode(bytes) else { return false };
         let mut beside = self.beside.lock().expect("nobody panics while it watches");
         if is_edge {
             beside.crossings.iter_mut().for_each(|crossing| crossing.packet(port, ip.dst, bytes.len() as u64));
-            return;
+            return false;
         }
         let to = inside.get(2..4).map(|port| u16::from_be_bytes([port[0], port[1]]));
         let index = to.and_then(|to| to.checked_sub(self.first_stream)).filter(|_| ip.protocol == protocol::UDP);
-        if let Some(arrivals) = index.and_then(|index| beside.streams.get_mut(usize::from(index))) {
-            arrivals.packets += 1;
-            arrivals.bytes += bytes.len() as u64;
-        }
+        let Some(arrivals) = index.and_then(|index| beside.streams.get_mut(usize::from(index))) else { return false };
+        arrivals.packets += 1;
+        arrivals.bytes += bytes.len() as u64;
+        true
+    }
+
+    /// A packet of a flow's connection enters or leaves the network at a host; false if it is of none.
+    fn connection(&self, time: Time, inward: bool, bytes: &[u8]) -> bool {
+        let Some(header) = tcp_header(bytes) else { return false };
+        let mut watched = self.watched.lock().expect("nobody panics while it watches");
+        let index = |port: u16| port.checked_sub(self.first_port).map(usize::from);
+        let is_known = |index: &usize| *index < watched.len();
+        let (source, destination) = (header.src_port, header.dst_port);
+        let (flow, client, to_listener) = match (index(destination).filter(is_known), index(source).filter(is_known)) {
+            (Some(flow), _) => (flow, source, true),
+            (None, Some(flow)) => (flow, destination, false),
+            (None, None) => return false,
+        };
+        let flow = &mut watched[flow];
+        let place = match (to_listener != flow.sender_listens, inward) {
+            (true, true) => Where::Leaving,
+            (true, false) => Where::Arriving,
+            (false, false) => Where::Answer,
+            (false, true) => return true,
+        };
+        let seen = flow.connections.entry(client).or_insert_with(|| Seen::new(flow.enough));
+        seen.packet(time, place, &header.segment, bytes.len());
+        true
     }
 }
 
@@ -126,34 +156,17 @@ impl Watched {
 impl Tap for Eyes {
     fn packet(&mut self, time: Time, port: Port, inward: bool, bytes: &[u8]) {
         let is_edge = self.are_edges.get(usize::from(port.0)).copied().unwrap_or(false);
-        self.beside(port, is_edge, inward, bytes);
-        if is_edge {
+        let is_stream = self.beside(port, is_edge, inward, bytes);
+        if is_edge || is_stream || self.connection(time, inward, bytes) || !self.has_programs {
             return;
         }
-        let Some(header) = tcp_header(bytes) else { return };
-        let mut watched = self.watched.lock().expect("nobody panics while it watches");
-        let index = |port: u16| port.checked_sub(self.first_port).map(usize::from);
-        let is_known = |index: &usize| *index < watched.len();
-        let (source, destination) = (header.src_port, header.dst_port);
-        let (flow, client, to_listener) = match (index(destination).filter(is_known), index(source).filter(is_known)) {
-            (Some(flow), _) => (flow, source, true),
-            (None, Some(flow)) => (flow, destination, false),
-            (None, None) => return,
-        };
-        let flow = &mut watched[flow];
-        let place = match (to_listener != flow.sender_listens, inward) {
-            (true, true) => Where::Leaving,
-            (true, false) => Where::Arriving,
-            (false, false) => Where::Answer,
-            (false, true) => return,
-        };
-        let seen = flow.connections.entry(client).or_insert_with(|| Seen::new(flow.enough));
-        seen.packet(time, place, &header.segment, bytes.len());
+        let mut beside = self.beside.lock().expect("nobody panics while it watches");
+        beside.programs.iter_mut().any(|program| program.packet(time, inward, bytes));
     }
 }
 
 /// The packets that were seen of one connection.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     /// Round trips, from when the sender's host let a segment go to when the ACK for it came.
     pub(super) rtt: Histogram,
@@ -240,7 +253,7 @@ impl Seen {
 }
 
 /// The data that the sender has in flight. Places in the stream count from its first byte.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Sent {
     isn: u32,
     /// A place near which the next sequence number lies.
@@ -318,7 +331,7 @@ impl Sent {
 }
 
 /// The data that has reached the receiver.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Arrived {
     isn: u32,
     /// All before this has come.

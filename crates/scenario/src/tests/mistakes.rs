@@ -100,6 +100,21 @@ fn links_alone_need_no_flows_where_nothing_is_sent() {
 }
 
 #[test]
+fn programs_are_for_real_hosts_alone_and_begin_with_a_name() {
+    let text = format!("{SMALL}kind = \"program\"\nprogram = [\"curl\", \"http://{{server}}/\"]\n");
+    let refused = messages(&text);
+    assert_eq!(refused.len(), 1, "{refused:#?}");
+    assert!(refused[0].contains("flows.f.kind: ") && refused[0].contains("`headend lab` runs it"), "{refused:#?}");
+    let read = |text: &str| Document::parse("net.toml", text).expect("TOML").for_real_hosts().points();
+    let flow = read(&text).expect("real hosts run it").swap_remove(0).scenario.flows.swap_remove(0);
+    let FlowKind::Programs(programs) = flow.kind else { panic!("a flow of programs") };
+    assert_eq!((programs.client.len(), programs.server, programs.client_receives), (2, None, true));
+    let nameless = read(&text.replace("\"curl\"", "\"\"")).expect_err("it has no name").to_string();
+    assert!(nameless.contains("flows.f.program: ") && nameless.contains("the name of a program first"), "{nameless}");
+    assert!(read(&text.replace("[\"curl\", \"http://{server}/\"]", "[]")).is_err(), "no words");
+}
+
+#[test]
 fn a_field_of_another_kind_is_told_from_a_misspelt_one() {
     assert_eq!(
         message("rate =", "lan = \"10Mbit/s\"\nrate ="),

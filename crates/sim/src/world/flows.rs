@@ -100,6 +100,7 @@ pub(super) fn build(site: &mut Site<'_>) -> Instance {
         FlowKind::Requests(requests) => requests::build(site, requests),
         FlowKind::Datagrams(datagrams) => datagrams::build(site, datagrams),
         FlowKind::Media(media) => media::build(site, media),
+        FlowKind::Programs(_) => unreachable!("programs are read for real hosts alone"),
     }
 }
 
