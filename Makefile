@@ -157,6 +157,10 @@ live: native ## the proxies paper between real hosts, through the real proxy, be
 live-trunk: native ## the decoupling thesis's experiments TT1 and TT2's web users between real trunks, beside the simulator: needs root and 6 minutes
 	@$(PYTHON) -m headend.lab trunks --binary $(TARGET)/release/headend $(if $(PAGE),--page $(PAGE))
 
+.PHONY: live-socket
+live-socket: native ## the decoupling thesis's suites RS1 and RS2 through real sockets, the kernel's Reno and the simulator beside: needs root and 10 minutes
+	@$(PYTHON) -m headend.lab sockets --binary $(TARGET)/release/headend $(if $(PAGE),--page $(PAGE))
+
 .PHONY: lab-fast
 lab-fast: native ## FAST in the kernel, judged, in real time: needs root, what `headend cc` needs, and 20 minutes
 	@$(PYTHON) -m headend.lab fast --binary $(TARGET)/release/headend --out $(OUT)/lab-fast $(if $(PAGE),--page $(PAGE))

@@ -9,6 +9,7 @@ mod proxy;
 mod run;
 mod sampler;
 mod site;
+mod socket;
 mod spans;
 mod stage;
 mod stream;
@@ -307,6 +308,16 @@ fn unmapped(points: &[Point]) -> Vec<String> {
             Some((_, names)) if names.contains(&circuit) => {}
             Some((_, names)) => names.push(circuit),
             None => lines.push((text, vec![circuit])),
+        }
+    }
+    let through =
+        points.iter().flat_map(|point| &point.scenario.flows).filter_map(|flow| Some((flow, socket::otherwise(flow)?)));
+    for (flow, text) in through {
+        let name = format!("flows.{}.socket", flow.name);
+        match lines.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => lines.push((text, vec![name])),
         }
     }
     let mut note = |node: String, found: Vec<Unmapped>| {

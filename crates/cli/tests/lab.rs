@@ -547,13 +547,13 @@ fn a_flow_of_programs_that_cannot_run_is_refused_with_its_line() {
     let place = Place::new();
     fs::write(place.path("own.toml"), with_programs("program = [\"no-such-program\", \"x\"]")).expect("written");
     for (command, status, expected) in [
-        ("lab", 2, "own.toml:27: flows.own.program: no-such-program: not on the PATH"),
+        ("lab", 2, "own.toml:26: flows.own.program: no-such-program: not on the PATH"),
         (
             "sim",
             2,
-            "own.toml:24: flows.own.kind: runs real programs, and here hosts are simulated: `headend lab` runs it",
+            "own.toml:23: flows.own.kind: runs real programs, and here hosts are simulated: `headend lab` runs it",
         ),
-        ("compare", 2, "own.toml:24: flows.own.kind: runs real programs"),
+        ("compare", 2, "own.toml:23: flows.own.kind: runs real programs"),
         ("check", 0, ""),
     ] {
         let output = place.run(&[command, "own.toml"]);
@@ -567,6 +567,36 @@ fn a_flow_of_programs_that_cannot_run_is_refused_with_its_line() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("flows.own, instance 0, its server, sh: not here"), "{said}");
+}
+
+#[test]
+fn flows_through_sockets_run_through_real_ones_either_way_of_opening() {
+    let _alone = ALONE.lock();
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    fs::write(place.path("socket.toml"), format!("{SMALL}socket = {{ tcp = {{ controller = \"backfill\" }} }}\n"))
+        .expect("written");
+    for handshake in ["true", "false"] {
+        let handshake = format!("flows.f.handshake={handshake}");
+        let arguments =
+            ["lab", "socket.toml", "--format", "json", "-q", "--set", &handshake, "--set", "links.rb.loss=5%"];
+        let (told, simulated) = (place.json(&arguments), place.json(&["sim", "socket.toml", "--format", "json", "-q"]));
+        let flows = &told["flows"];
+        assert_eq!((&flows["completed"][0], &flows["fault"][0]), (&1.into(), &"".into()), "{flows:#}");
+        // 300 KB over 4 Mbit/s take 0.6 s, and one in twenty packets is sent again.
+        let seconds = flows["transfer_s"][0].as_f64().expect("it is complete");
+        assert!((0.6..3.0).contains(&seconds), "{seconds} s");
+        let sent = flows["segments_sent"][0].as_u64().expect("a count");
+        assert!((300_000 / 1_500..600).contains(&sent), "{sent} datagrams");
+        assert!(
+            flows["throughput_bps"][0].as_f64() > flows["goodput_bps"][0].as_f64(),
+            "headers are counted: {flows:#}"
+        );
+        assert_eq!(told["circuits"]["circuit"], simulated["circuits"]["circuit"], "a row of the same name");
+        assert!(told["circuits"]["datagrams_lost"][0].as_u64() > Some(0), "5% are lost: {told:#}");
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@ from headend import _native
 from headend.lab import drawn, live
 from headend.lab import fast as fast_study
 from headend.lab import page as grid
+from headend.lab import sockets as live_sockets
 from headend.lab import trunks as live_trunks
 from headend.lab.comparison import Comparison, ComparisonError
 from headend.lab.measure import LabError, installed
@@ -193,6 +194,21 @@ def trunks_(
             if page is not None:
                 marked.write(page, name, "\n".join(lines))
             typer.echo("\n".join([*lines, ""]))
+
+
+@app.command("sockets")
+def sockets_(
+    binary: Annotated[Path, typer.Option(help="The headend command.")] = Path("target/release/headend"),
+    page: PageOption = None,
+    accept_late: Annotated[bool, typer.Option("--accept-late", help="Take results of a slow machine too.")] = False,
+    runs: Annotated[int, typer.Option(help="Runs of each point, either side.", min=1)] = 3,
+) -> None:
+    """The thesis's RS1 and RS2 through real sockets, Reno and the simulator beside. Takes root, 10 minutes."""
+    with _failures():
+        lines = live_sockets.run(binary, accept_late, runs)
+        if page is not None:
+            marked.write(page, "live-socket", "\n".join(lines))
+        typer.echo("\n".join([*lines, ""]))
 
 
 @app.command()

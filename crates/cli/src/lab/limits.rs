@@ -38,9 +38,6 @@ fn beyond(scenario: &Scenario) -> Option<Wrong> {
         if let Some(what) = flow.kind.only_simulated() {
             return Some((field("kind"), format!("{what} are simulated only")));
         }
-        if flow.kind.transfer().is_some_and(|transfer| transfer.socket().is_some()) {
-            return Some((field("socket"), "decoupling sockets are simulated only".to_owned()));
-        }
         if let Some(Transfer { bytes: Amount::Drawn(_), .. }) = flow.kind.transfer() {
             return Some((field("bytes"), "sizes that are drawn are simulated only".to_owned()));
         }
@@ -95,7 +92,8 @@ mod tests {
             many,
             "net.toml:6: flows: 501 instances, and a lab runs at most 500 (at the point flows.f.count = 501)"
         );
-        let socket = said("socket = {}").expect("simulated only");
-        assert_eq!(socket, "net.toml:9: flows.f.socket: decoupling sockets are simulated only");
+        assert_eq!(said("socket = {}"), None, "headend's own sockets run");
+        let media = said("kind = \"media\"\nrates = [\"1Mbit/s\"]").expect("simulated only");
+        assert_eq!(media, "net.toml:9: flows.f.kind: frames with a deadline are simulated only");
     }
 }

@@ -20,7 +20,7 @@ use headend_host::socket::Memory;
 use headend_host::{Error, clock};
 use headend_scenario::results::trace::RunTrace;
 use headend_scenario::results::{FlowRow, RunOutcome};
-use headend_scenario::{Circuit, FlowKind, Point, Scenario};
+use headend_scenario::{Circuit, Flow, FlowKind, Point, Scenario};
 use headend_sim::network::Network;
 use serde_json::Value;
 
@@ -31,6 +31,7 @@ use super::program::{Program, ProgramFolder};
 use super::proxy::{self, Relayed};
 use super::sampler::{self, Series};
 use super::site::{self, Site};
+use super::socket::{self, SocketFlow};
 use super::spans::Spans;
 use super::stage::Stage;
 use super::stream::Stream;
@@ -93,12 +94,16 @@ pub(super) fn run(
 ) -> Result<Option<Ran>, Failure> {
     let scenario = &point.scenario;
     let seed = scenario.seed.wrapping_add(u64::from(run));
-    let Instances { transfers, streams, errands } = instances(scenario, seed, program);
+    let Instances { transfers, streams, errands, sockets } = instances(scenario, seed, program);
     let network = Network::outside_with_sites(scenario, run);
     // Dropped last, after everything that is inside.
     let (site, tuns) = Site::build(scenario, &network)?;
     let plans = proxy::plans(scenario, &network, &site, &transfers);
-    let trunks = circuits::plans(scenario, &listening(scenario, &transfers, &streams, &errands), site::mtu(scenario));
+    let trunks = circuits::plans(
+        scenario,
+        &listening(scenario, &transfers, &streams, (&errands, &sockets)),
+        site::mtu(scenario),
+    );
     let folder = (!trunks.is_empty()).then(ProgramFolder::new).transpose();
     let folder = folder.map_err(|error| Failure::Failed(format!("a folder for trunks: {error}")))?;
     let outputs = (!errands.is_empty()).then(ProgramFolder::new).transpose();
@@ -116,7 +121,8 @@ pub(super) fn run(
     let halt = Stop::new()?;
     let devices = Devices::new(by_port, halt.clone());
     let programs: usize = errands.iter().map(|errand| errand.ends().count()).sum();
-    let stage = Stage::new(devices.clock(), 2 * transfers.len() + streams.len() + programs);
+    let ends = 2 * (transfers.len() + sockets.len()) + streams.len() + programs;
+    let stage = Stage::new(devices.clock(), ends);
     let watch = |transfer: &Transfer| {
         let enough = transfer.flow.bytes().filter(|_| program.is_some()).unwrap_or(Bytes::MAX);
         Watched::new(transfer.sender_listens(), enough)
@@ -130,7 +136,7 @@ pub(super) fn run(
     let beside = Arc::new(Mutex::new(Beside {
         streams: vec![Arrivals::default(); streams.len()],
         crossings: crossings(scenario, reactor.node(), &trunks),
-        programs: between(&errands),
+        programs: between(&errands, &sockets),
     }));
     let is_edge =
         |port| (0..scenario.nodes.len()).any(|node| scenario.is_edge(node) && reactor.node().port(node) == port);
@@ -143,10 +149,10 @@ pub(super) fn run(
         first_stream,
         beside: beside_too,
         are_edges,
-        has_programs: !errands.is_empty(),
+        has_others: !errands.is_empty() || !sockets.is_empty(),
     };
     reactor.tap(Box::new(eyes));
-    let mut spans = Spans::new(scenario, &transfers, &streams, &errands, (watched.clone(), beside.clone()));
+    let mut spans = Spans::new(scenario, (&transfers, &streams, &errands, &sockets), (watched.clone(), beside.clone()));
 
     let played = thread::scope(|scope| {
         let spans = &mut spans;
@@ -184,6 +190,19 @@ pub(super) fn run(
                 };
                 if let Err(error) = thread::Builder::new().spawn_scoped(scope, act) {
                     stage.fail(format!("flows.{}, a thread for an end of it: {error}", errand.flow.name));
+                }
+            }
+        }
+        for flow in &sockets {
+            for end in [socket::SENDER, socket::RECEIVER] {
+                let (site, stage) = (&site, &stage);
+                let act = move || {
+                    let addresses = flow.nodes().map(|node| site.host(node).address);
+                    site.host(flow.nodes()[end]).namespace.enter().expect("a namespace that was made can be entered");
+                    flow.play(end, addresses, stage);
+                };
+                if let Err(error) = thread::Builder::new().spawn_scoped(scope, act) {
+                    stage.fail(format!("flows.{}, a thread for an end of it: {error}", flow.flow.name));
                 }
             }
         }
@@ -234,10 +253,13 @@ pub(super) fn run(
     }
     let arrived = streams.iter().zip(&beside.streams);
     flows.extend(arrived.map(|(stream, arrivals)| stream.row(arrivals, begun, ended)));
-    let did = || errands.iter().zip(&beside.programs);
+    let did = || errands.iter().zip(&beside.programs[sockets.len()..]);
     flows.extend(did().map(|(errand, between)| errand.row(between, begun, ended)));
+    let through = || sockets.iter().zip(&beside.programs);
+    flows.extend(through().map(|(flow, between)| flow.row(between, begun, ended)));
     flows.sort_by_key(|row| scenario.flows.iter().position(|flow| flow.name == row.flow));
-    let circuits = trunk::rows(scenario, &trunks, &said, &most, &beside.crossings);
+    let mut circuits = trunk::rows(scenario, &trunks, &said, &most, &beside.crossings);
+    circuits.extend(through().map(|(flow, between)| flow.circuit(between)));
     let links = network.link_rows(stage.now());
     let outcome = RunOutcome {
         point: point.index,
@@ -269,10 +291,12 @@ struct Instances {
     streams: Vec<Stream>,
     /// Programs of the scenario's own.
     errands: Vec<Errand>,
+    /// Data through sockets of headend's own.
+    sockets: Vec<SocketFlow>,
 }
 
-/// A count for the packets of each flow of programs, with nothing counted yet.
-fn between(errands: &[Errand]) -> Vec<Between> {
+/// A count for the packets of each flow through sockets and then of each flow of programs, with nothing counted yet.
+fn between(errands: &[Errand], sockets: &[SocketFlow]) -> Vec<Between> {
     let pair = |errand: &Errand| {
         let (from, to) = (errand.flow.from, errand.flow.to);
         (from.min(to), from.max(to))
@@ -281,16 +305,24 @@ fn between(errands: &[Errand]) -> Vec<Between> {
         let takes_all = errands.iter().filter(|other| pair(other) == pair(errand)).count() == 1;
         Between::new([errand.flow.from, errand.flow.to].map(site::address), errand.port, takes_all)
     };
-    errands.iter().map(one).collect()
+    let of_socket = |flow: &SocketFlow| Between::new(flow.nodes().map(site::address), flow.port, false);
+    // Whoever takes all takes what is left.
+    sockets.iter().map(of_socket).chain(errands.iter().map(one)).collect()
 }
 
 /// The port at which each instance of a flow listens, with the flow's number.
-fn listening(scenario: &Scenario, transfers: &[Transfer], streams: &[Stream], errands: &[Errand]) -> Vec<(usize, u16)> {
+fn listening(
+    scenario: &Scenario,
+    transfers: &[Transfer],
+    streams: &[Stream],
+    (errands, sockets): (&[Errand], &[SocketFlow]),
+) -> Vec<(usize, u16)> {
     let number = |name: &str| scenario.flows.iter().position(|flow| flow.name == name).expect("it is the scenario's");
     let of_transfers = transfers.iter().map(|transfer| (number(&transfer.flow.name), transfer.port));
     let of_streams = streams.iter().map(|stream| (number(&stream.flow.name), stream.port));
     let of_errands = errands.iter().map(|errand| (number(&errand.flow.name), errand.port));
-    of_transfers.chain(of_streams).chain(of_errands).collect()
+    let of_sockets = sockets.iter().map(|flow| (number(&flow.flow.name), flow.port));
+    of_transfers.chain(of_streams).chain(of_errands).chain(of_sockets).collect()
 }
 
 /// The sockets at which datagrams arrive.
@@ -322,15 +354,17 @@ fn crossings(scenario: &Scenario, network: &Network, trunks: &[TrunkPlan]) -> Ve
 
 /// The instances of all flows, each at the time at which the simulator starts it with the same seed.
 fn instances(scenario: &Scenario, seed: u64, program: Option<Program>) -> Instances {
-    let connections = scenario.flows.iter().filter(|flow| flow.kind.transfer().is_some());
+    let is_plain = |flow: &&Flow| flow.kind.transfer().is_some_and(|transfer| transfer.socket().is_none());
+    let connections = scenario.flows.iter().filter(is_plain);
     let count: u64 = connections.map(|flow| u64::from(flow.count)).sum();
-    let (mut transfers, mut streams, mut errands) = (Vec::new(), Vec::new(), Vec::new());
+    let mut all = Instances { transfers: Vec::new(), streams: Vec::new(), errands: Vec::new(), sockets: Vec::new() };
+    let Instances { transfers, streams, errands, sockets } = &mut all;
     let mut near_ports = FIRST_PORT + count as u16..;
     // Each connection has one port, or two.
     let mut stream_ports = FIRST_PORT + 2 * count as u16..;
     let others = scenario.flows.iter().filter(|flow| matches!(flow.kind, FlowKind::Datagrams(_)));
     let datagrams: u64 = others.map(|flow| u64::from(flow.count)).sum();
-    let mut program_ports = FIRST_PORT + 2 * count as u16 + datagrams as u16..;
+    let mut other_ports = FIRST_PORT + 2 * count as u16 + datagrams as u16..=u16::MAX;
     for flow in &scenario.flows {
         for instance in 0..flow.count {
             let near_port = flow.via().and_then(|_| near_ports.next());
@@ -343,8 +377,13 @@ fn instances(scenario: &Scenario, seed: u64, program: Option<Program>) -> Instan
                 continue;
             }
             if let FlowKind::Programs(programs) = &flow.kind {
-                let port = program_ports.next().expect("a lab has fewer flows than ports");
+                let port = other_ports.next().expect("a lab has fewer flows than ports");
                 errands.push(Errand::new(flow, programs, instance, port, start));
+                continue;
+            }
+            if let Some(free) = SocketFlow::of(flow, instance, *other_ports.start(), start) {
+                other_ports.next();
+                sockets.push(free);
                 continue;
             }
             let port = FIRST_PORT + transfers.len() as u16;
@@ -353,7 +392,7 @@ fn instances(scenario: &Scenario, seed: u64, program: Option<Program>) -> Instan
             transfers.push(transfer);
         }
     }
-    Instances { transfers, streams, errands }
+    all
 }
 
 /// The places at the ports of the network.

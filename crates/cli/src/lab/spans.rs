@@ -11,6 +11,7 @@ use headend_sim::network::Network;
 
 use super::between::Between;
 use super::errand::Errand;
+use super::socket::SocketFlow;
 use super::stream::Stream;
 use super::traffic::Transfer;
 use super::watch::{Beside, Watched};
@@ -22,7 +23,7 @@ const USUAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Spans {
     length: Option<Duration>,
-    /// Flow and instance: connections first, then streams, then programs.
+    /// Flow and instance: connections first, then streams, then sockets, then programs.
     flows: Vec<(String, u32)>,
     seen: (Arc<Mutex<Vec<Watched>>>, Arc<Mutex<Beside>>),
     /// Link and direction.
@@ -43,13 +44,12 @@ struct Noted {
 impl Spans {
     pub(super) fn new(
         scenario: &Scenario,
-        transfers: &[Transfer],
-        streams: &[Stream],
-        errands: &[Errand],
+        (transfers, streams, errands, sockets): (&[Transfer], &[Stream], &[Errand], &[SocketFlow]),
         seen: (Arc<Mutex<Vec<Watched>>>, Arc<Mutex<Beside>>),
     ) -> Spans {
         let connections = transfers.iter().map(|transfer| (transfer.flow.name.clone(), transfer.instance));
         let flows = connections.chain(streams.iter().map(|stream| (stream.flow.name.clone(), stream.instance)));
+        let flows = flows.chain(sockets.iter().map(|flow| (flow.flow.name.clone(), flow.instance)));
         let flows = flows.chain(errands.iter().map(|errand| (errand.flow.name.clone(), errand.instance)));
         Spans { length: scenario.interval, flows: flows.collect(), seen, links: Vec::new(), noted: Vec::new() }
     }

@@ -27,8 +27,8 @@ pub(super) struct Eyes {
     pub(super) beside: Arc<Mutex<Beside>>,
     /// By port of the network, true where a circuit begins or ends: what passes there is on its way.
     pub(super) are_edges: Vec<bool>,
-    /// True if there are flows of programs, which take what is left.
-    pub(super) has_programs: bool,
+    /// True if there are flows of programs or through sockets, which take what is left.
+    pub(super) has_others: bool,
 }
 
 /// Counts of packets that belong to no connection.
@@ -38,7 +38,7 @@ pub(super) struct Beside {
     pub(super) streams: Vec<Arrivals>,
     /// The bytes of each circuit.
     pub(super) crossings: Vec<Crossing>,
-    /// The packets of each flow of programs.
+    /// The packets of each flow through sockets, and then of each flow of programs.
     pub(super) programs: Vec<Between>,
 }
 
@@ -157,7 +157,7 @@ impl Tap for Eyes {
     fn packet(&mut self, time: Time, port: Port, inward: bool, bytes: &[u8]) {
         let is_edge = self.are_edges.get(usize::from(port.0)).copied().unwrap_or(false);
         let is_stream = self.beside(port, is_edge, inward, bytes);
-        if is_edge || is_stream || self.connection(time, inward, bytes) || !self.has_programs {
+        if is_edge || is_stream || self.connection(time, inward, bytes) || !self.has_others {
             return;
         }
         let mut beside = self.beside.lock().expect("nobody panics while it watches");
