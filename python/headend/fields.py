@@ -831,7 +831,7 @@ class Flow(Section):
     """A table of a scenario: flows."""
 
     _kind: ClassVar[str] = "flow"
-    _fields: ClassVar[tuple[str, ...]] = ("kind", "from", "to", "start", "stagger", "count", "via", "bytes", "arrivals", "load", "handshake", "whole_segments", "socket", "request", "header", "header_apart", "sizes", "pause", "answer_after", "answer_spread", "rate", "packet", "on", "off", "over", "rates", "frame_interval", "key_every", "key_size", "deadline", "stale", "stale_after", "gmb", "vmss", "queue",)
+    _fields: ClassVar[tuple[str, ...]] = ("kind", "from", "to", "start", "stagger", "count", "via", "bytes", "arrivals", "load", "handshake", "whole_segments", "socket", "request", "header", "header_apart", "sizes", "pause", "answer_after", "answer_spread", "rate", "packet", "on", "off", "over", "rates", "frame_interval", "key_every", "key_size", "deadline", "stale", "stale_after", "gmb", "vmss", "queue", "program", "server", "at",)
     _held: ClassVar[Mapping[str, tuple[str, str]]] = {"bytes": ("part", "Size"), "socket": ("table", "Socket")}
 
     kind: Literal["bulk", "ftp-get", "http-get", "requests", "datagrams", "media", "program"] | None

@@ -33,8 +33,8 @@ use headend_engine::time::Duration;
 pub use document::{Document, FILE_BYTES_MAX};
 pub use error::{Error, MISTAKES_MAX, Mistake, Mistakes, Place, Problem, nearest};
 pub use flow::{
-    Amount, Bulk, Datagrams, Flow, FlowKind, FtpGet, HttpGet, Instance, Media, Opening, Over, Ports, Programs, Requests,
-    Socket, Stale, Talk, Transfer,
+    Amount, Bulk, Datagrams, Flow, FlowKind, FtpGet, HttpGet, Instance, Media, Opening, Over, Ports, Programs,
+    Requests, Socket, Stale, Talk, Transfer,
 };
 pub use link::{Cable, Channel, Direction, Docsis, DocsisChannel, Link, LinkKind, Plain};
 pub use model::{Circuit, Implementation, Node, NodeKind, Proxy, Tcp, TunnelDrops};

@@ -258,7 +258,7 @@ impl SocketFlow {
         let transferred = state.transferred.map(since_start);
         let failed = state.fault.as_ref().map(|(at, _)| since_start(*at));
         let delivered = self.delivered();
-        let counts = state.last.clone();
+        let counts = state.last;
         FlowRow {
             flow: self.flow.name.clone(),
             instance: u64::from(self.instance),
@@ -281,7 +281,7 @@ impl SocketFlow {
 
     /// Its row in the table of circuits, called as the simulator calls it.
     pub(super) fn circuit(&self, between: &Between) -> CircuitRow {
-        let counts = self.lock().last.clone();
+        let counts = self.lock().last;
         let name = format!("{}/{}", self.flow.name, self.instance);
         CircuitRow {
             circuit: name.as_str().into(),
