@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from headend.section import Section, Tables
 
-__all__ = ["Root", "Node", "Side", "Tcp", "Personality", "Link", "Direction", "Channel", "DocsisChannel", "Modem", "Loss", "Rate", "Flow", "Size", "Socket", "Queue", "Circuit"]
+__all__ = ["Root", "Node", "Side", "Tcp", "Personality", "Link", "Direction", "Channel", "DocsisChannel", "Modem", "Loss", "Rate", "Delay", "Flow", "Size", "Socket", "Queue", "Circuit"]
 
 
 class Root(Section):
@@ -493,7 +493,7 @@ class Link(Section):
 
     _kind: ClassVar[str] = "link"
     _fields: ClassVar[tuple[str, ...]] = ("kind", "between", "rate", "processing", "delay", "detour", "detour_start", "detour_end", "queue", "loss", "jitter", "reorder", "reorder_by", "duplicate", "corrupt", "header_compression", "header_copies", "header_repeats", "one_way", "back", "down", "up", "modem_buffer", "lan", "shares", "channel", "modem",)
-    _held: ClassVar[Mapping[str, tuple[str, str]]] = {"rate": ("part", "Rate"), "queue": ("part", "Queue"), "loss": ("part", "Loss"), "back": ("table", "Direction"), "down": ("table", "Channel"), "up": ("table", "Channel"), "channel": ("table", "DocsisChannel"), "modem": ("table", "Modem")}
+    _held: ClassVar[Mapping[str, tuple[str, str]]] = {"rate": ("part", "Rate"), "delay": ("part", "Delay"), "queue": ("part", "Queue"), "loss": ("part", "Loss"), "back": ("table", "Direction"), "down": ("table", "Channel"), "up": ("table", "Channel"), "channel": ("table", "DocsisChannel"), "modem": ("table", "Modem")}
 
     kind: Literal["plain", "cable", "docsis"] | None
     """A plain link is a queue, a rate, losses and a delay in each direction. A cable link is the papers' path: two channels, a modem with a buffer and an Ethernet behind it. A docsis link is a modem that asks its headend for each burst, alone on its channel or with others. Default: plain."""
@@ -503,8 +503,8 @@ class Link(Section):
     """With kind plain: How fast packets are served, from the first node to the second. Required."""
     processing: str | None
     """With kind plain: Each packet's service takes longer by a random time, uniform from zero to this: what a processor takes for it. Default: 0s."""
-    delay: str | None
-    """Propagation one way, the same in each direction. Default: 0s."""
+    delay: str | Sequence[Sequence[Any]] | Delay | Mapping[str, Any] | None
+    """Propagation one way, the same in each direction. On a plain link it may change. Default: 0s."""
     detour: str | None
     """With kind plain: How much longer the way there is from `detour_start` to `detour_end`, as after a route has failed. Packets do not overtake one another when it gets shorter again. Default: 0s."""
     detour_start: str | None
@@ -557,7 +557,7 @@ class Link(Section):
         between: Sequence[str] | None = None,
         rate: str | Sequence[Sequence[Any]] | Rate | Mapping[str, Any] | None = None,
         processing: str | None = None,
-        delay: str | None = None,
+        delay: str | Sequence[Sequence[Any]] | Delay | Mapping[str, Any] | None = None,
         detour: str | None = None,
         detour_start: str | None = None,
         detour_end: str | None = None,
@@ -589,13 +589,13 @@ class Direction(Section):
 
     _kind: ClassVar[str] = "direction"
     _fields: ClassVar[tuple[str, ...]] = ("rate", "processing", "delay", "queue", "loss", "jitter", "reorder", "reorder_by", "duplicate", "corrupt", "header_compression", "header_copies", "header_repeats",)
-    _held: ClassVar[Mapping[str, tuple[str, str]]] = {"rate": ("part", "Rate"), "queue": ("part", "Queue"), "loss": ("part", "Loss")}
+    _held: ClassVar[Mapping[str, tuple[str, str]]] = {"rate": ("part", "Rate"), "delay": ("part", "Delay"), "queue": ("part", "Queue"), "loss": ("part", "Loss")}
 
     rate: str | Sequence[Sequence[Any]] | Rate | Mapping[str, Any] | None
     """How fast packets are served. Default: the link's `rate`."""
     processing: str | None
     """The longest that a processor takes for a packet. Default: the link's `processing`."""
-    delay: str | None
+    delay: str | Sequence[Sequence[Any]] | Delay | Mapping[str, Any] | None
     """Propagation. Default: the link's `delay`."""
     queue: str | Queue | Mapping[str, Any] | None
     """How much may wait for service. Default: the link's `queue`."""
@@ -623,7 +623,7 @@ class Direction(Section):
         *,
         rate: str | Sequence[Sequence[Any]] | Rate | Mapping[str, Any] | None = None,
         processing: str | None = None,
-        delay: str | None = None,
+        delay: str | Sequence[Sequence[Any]] | Delay | Mapping[str, Any] | None = None,
         queue: str | Queue | Mapping[str, Any] | None = None,
         loss: float | str | Sequence[Sequence[Any]] | Loss | Mapping[str, Any] | None = None,
         jitter: str | None = None,
@@ -774,11 +774,11 @@ class Loss(Section):
     """A table of a scenario: loss."""
 
     _kind: ClassVar[str] = "loss"
-    _fields: ClassVar[tuple[str, ...]] = ("model", "rate", "good_to_bad", "bad_to_good", "loss_good", "loss_bad", "packets",)
+    _fields: ClassVar[tuple[str, ...]] = ("model", "rate", "good_to_bad", "bad_to_good", "loss_good", "loss_bad", "packets", "trace", "at_end",)
     _held: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
-    model: Literal["bernoulli", "bit", "gilbert-elliott", "list"] | None
-    """`bernoulli`: Each packet is lost with the same chance, as a probability alone says. `bit`: Each bit is wrong with the same chance, and a packet is lost with any of its bits. `gilbert-elliott`: Packets are lost in bursts, by a medium that is good or bad. `list`: The packets named are lost. Required."""
+    model: Literal["bernoulli", "bit", "gilbert-elliott", "list", "trace"] | None
+    """`bernoulli`: Each packet is lost with the same chance, as a probability alone says. `bit`: Each bit is wrong with the same chance, and a packet is lost with any of its bits. `gilbert-elliott`: Packets are lost in bursts, by a medium that is good or bad. `list`: The packets named are lost. `trace`: The chance that was recorded. Default: trace."""
     rate: float | str | None
     """With model bernoulli or bit: `bernoulli`: Chance of loss of a packet. `bit`: Chance that a bit is wrong. Required."""
     good_to_bad: float | str | None
@@ -791,17 +791,23 @@ class Loss(Section):
     """With model gilbert-elliott: Chance of loss in the bad state. Default: 100%."""
     packets: Sequence[int] | None
     """With model list: Numbers of the lost packets, from 1, as they pass. Required."""
+    trace: str | None
+    """With model trace: A recording with a column `loss_percent` or `loss_share`, relative to the scenario's folder. Required."""
+    at_end: Literal["repeat", "hold"] | None
+    """With model trace: When the recording has ended it starts again (`repeat`), or its last value holds (`hold`). Default: repeat."""
 
     def __init__(
         self,
         *,
-        model: Literal["bernoulli", "bit", "gilbert-elliott", "list"] | None = None,
+        model: Literal["bernoulli", "bit", "gilbert-elliott", "list", "trace"] | None = None,
         rate: float | str | None = None,
         good_to_bad: float | str | None = None,
         bad_to_good: float | str | None = None,
         loss_good: float | str | None = None,
         loss_bad: float | str | None = None,
         packets: Sequence[int] | None = None,
+        trace: str | None = None,
+        at_end: Literal["repeat", "hold"] | None = None,
     ) -> None:
         self._take(locals())
 
@@ -810,19 +816,70 @@ class Rate(Section):
     """A table of a scenario: rate."""
 
     _kind: ClassVar[str] = "rate"
-    _fields: ClassVar[tuple[str, ...]] = ("model", "trace",)
+    _fields: ClassVar[tuple[str, ...]] = ("model", "trace", "opportunity", "at_end",)
     _held: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     model: Literal["trace"] | None
     """`trace`: A link that was recorded. Default: trace."""
     trace: str | None
-    """A recording in mahimahi's format, relative to the scenario's folder: on each line a time in milliseconds at which the link can deliver 1500 bytes. After the last it starts again. Required."""
+    """A recording, relative to the scenario's folder: a table with a column such as `rate_mbps`, or one in mahimahi's format, with on each line a time in milliseconds at which the link can deliver 1500 bytes. After the last it starts again. Required."""
+    opportunity: str | None
+    """What a line of mahimahi's format is good for; CellReplay's are for 1400 bytes. Default: 1500B."""
+    at_end: Literal["repeat", "hold"] | None
+    """When the recording has ended it starts again (`repeat`), or its last value holds (`hold`). Default: repeat."""
 
     def __init__(
         self,
         *,
         model: Literal["trace"] | None = None,
         trace: str | None = None,
+        opportunity: str | None = None,
+        at_end: Literal["repeat", "hold"] | None = None,
+    ) -> None:
+        self._take(locals())
+
+
+class Delay(Section):
+    """A table of a scenario: delay."""
+
+    _kind: ClassVar[str] = "delay"
+    _fields: ClassVar[tuple[str, ...]] = ("model", "trace", "span", "at_end", "overtake", "least", "most", "mean", "deviation", "shape",)
+    _held: ClassVar[Mapping[str, tuple[str, str]]] = {}
+
+    model: Literal["trace", "uniform", "normal", "pareto", "samples"] | None
+    """`trace`: The delay that was recorded. `uniform`: Each packet's delay is drawn evenly between two bounds, independent of the others. `normal`: Each packet's delay is drawn from a normal distribution (as the sum of twelve even draws), independent of the others. `pareto`: Each packet's delay is drawn from a Pareto distribution, independent of the others: above `x` with the chance `(least / x)^shape`. `samples`: Each packet takes one of the delays that were measured, independent of the others. Default: trace."""
+    trace: str | None
+    """With model trace or samples: `trace`: A recording, relative to the scenario's folder: a table with a column such as `delay_ms`; delays in milliseconds, one a line (LeoReplayer's); or times and delays in milliseconds (CellReplay's). `samples`: A recording as of `trace`, whose lines are drawn, each as likely; their times do not matter. Required."""
+    span: str | None
+    """With model trace: How long each line of LeoReplayer's format holds. Default: 10ms."""
+    at_end: Literal["repeat", "hold"] | None
+    """With model trace: When the recording has ended it starts again (`repeat`), or its last value holds (`hold`). Default: repeat."""
+    overtake: bool | None
+    """A packet that takes less time than one before it overtakes it. Otherwise it waits for it. Default: false."""
+    least: str | None
+    """With model uniform or normal or pareto: `uniform`: The shortest delay. `normal`: The shortest delay. `pareto`: The shortest delay, longer than none. Default: 0s."""
+    most: str | None
+    """With model uniform or pareto: `uniform`: The longest delay. `pareto`: The longest delay: what would be more is it. Required."""
+    mean: str | None
+    """With model normal: The mean delay. Required."""
+    deviation: str | None
+    """With model normal: The standard deviation. Required."""
+    shape: int | None
+    """With model pareto: The exponent. The mean is `least shape / (shape - 1)`, but for `most`. Default: 3."""
+
+    def __init__(
+        self,
+        *,
+        model: Literal["trace", "uniform", "normal", "pareto", "samples"] | None = None,
+        trace: str | None = None,
+        span: str | None = None,
+        at_end: Literal["repeat", "hold"] | None = None,
+        overtake: bool | None = None,
+        least: str | None = None,
+        most: str | None = None,
+        mean: str | None = None,
+        deviation: str | None = None,
+        shape: int | None = None,
     ) -> None:
         self._take(locals())
 

@@ -58,8 +58,7 @@
 //! assert_eq!(Wall::ALL[0].name, "doors");
 //! ```
 
-use std::sync::Arc;
-
+use crate::link::recording::Recording;
 use crate::time::Duration;
 use crate::units::{Bytes, Capacity, Chance, Rate};
 use crate::workload::Distribution;
@@ -101,6 +100,19 @@ pub struct Field {
     pub absent: Absent,
     /// The field's documentation: what it means, in a sentence or two.
     pub doc: &'static str,
+}
+
+/// What recordings do when they end: true if they start again.
+const AT_END: &[(&str, bool)] = &[("repeat", true), ("hold", false)];
+
+impl Field {
+    /// The field of parts that play a recording which says what they do when it ends.
+    pub const AT_END: Field = Field {
+        name: "at_end",
+        kind: Kind::Choice(|| names(AT_END)),
+        absent: Absent::Is("repeat"),
+        doc: "When the recording has ended it starts again (`repeat`), or its last value holds (`hold`).",
+    };
 }
 
 /// The rule that holds when a field is not given.
@@ -163,10 +175,21 @@ pub enum Kind {
     Capacity,
     /// Different packet numbers from 1.
     Numbers,
-    /// The name of a recording of a link.
-    Recording,
+    /// The name of a recording of a link, from which this is read.
+    Recording(Recorded),
     /// The name of a file with a cumulative distribution of sizes.
     Cdf,
+}
+
+/// What is read from a recording of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Recorded {
+    /// The rate at which it served.
+    Rate,
+    /// The delay of its packets, one way.
+    Delay,
+    /// The chance with which it lost them.
+    Loss,
 }
 
 /// The value of a field.
@@ -192,8 +215,8 @@ pub enum Value {
     Capacity(Capacity),
     /// Packet numbers, ascending.
     Numbers(Vec<u64>),
-    /// A recording of a link: the times, ascending, at which it could deliver a packet, of which the last is not zero.
-    Recording(Arc<[Duration]>),
+    /// What was read from a recording of a link.
+    Recording(Recording),
     /// A distribution of sizes.
     Cdf(Distribution),
     /// Several values of one kind.
@@ -399,9 +422,9 @@ impl Values {
     }
 
     /// The value of a field that takes a recording.
-    pub fn recording(&self, field: &str) -> Arc<[Duration]> {
+    pub fn recording(&self, field: &str) -> Recording {
         match self.value(field) {
-            Value::Recording(times) => times.clone(),
+            Value::Recording(recording) => recording.clone(),
             other => panic!("the part says that {field} is a recording, not {other:?}"),
         }
     }
@@ -412,6 +435,11 @@ impl Values {
             Value::Cdf(distribution) => distribution.clone(),
             other => panic!("the part says that {field} is a distribution, not {other:?}"),
         }
+    }
+
+    /// True if a recording starts again when it ends: the value of [`Field::AT_END`].
+    pub fn starts_again(&self) -> bool {
+        self.choice(Field::AT_END.name, AT_END)
     }
 
     /// The value of a field that takes packet numbers, ascending.

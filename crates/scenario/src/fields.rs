@@ -9,13 +9,13 @@ pub use crate::flow::{FLOW, SOCKET};
 pub use crate::link::{BACK, CHANNEL, DOCSIS_CHANNEL, LINK, MODEM};
 pub use circuit::CIRCUIT;
 pub(crate) use circuit::{COPIES, DROPS, DropsTag, IMPLEMENTATIONS, LOSS_SIGNALS, LOSSES, LossSignal};
-pub use medium::{LOSS, QUEUE, RATE};
+pub use medium::{DELAY, LOSS, QUEUE, RATE};
 pub(crate) use part::of_kinds;
 pub use workload::SIZE;
 
 pub use headend_engine::part::{Absent, RATE_BPS, SIZE_BYTES_MAX};
 
-use headend_engine::part::names;
+use headend_engine::part::{Recorded, names};
 use headend_engine::relay::RelayModel;
 use headend_engine::units::Bytes;
 
@@ -119,8 +119,8 @@ pub enum Kind {
     List(&'static Kind),
     /// Packet numbers from 1.
     Numbers,
-    /// The name of a recording of a link.
-    Recording,
+    /// The name of a recording of a link, from which this is read.
+    Recording(Recorded),
     /// The name of a file with a cumulative distribution of sizes.
     Cdf,
     /// A table.
@@ -313,6 +313,7 @@ pub static ALL: &[(&str, &Shape)] = &[
     ("modem", &MODEM),
     ("loss", &LOSS.shape),
     ("rate", &RATE.shape),
+    ("delay", &DELAY.shape),
     ("flows", &FLOW),
     ("size", &SIZE.shape),
     ("socket", &SOCKET),
@@ -336,7 +337,7 @@ impl From<headend_engine::part::Kind> for Kind {
             Plain::Choice(names) => Kind::Choice(names),
             Plain::Capacity => Kind::Capacity,
             Plain::Numbers => Kind::Numbers,
-            Plain::Recording => Kind::Recording,
+            Plain::Recording(what) => Kind::Recording(what),
             Plain::Cdf => Kind::Cdf,
         }
     }

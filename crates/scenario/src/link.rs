@@ -143,4 +143,10 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
 
 const SPAN: fields::Kind = fields::Kind::Span { min: 0, max: HOUR_NS };
 const LOSS_MODEL: fields::Kind = fields::Kind::Part(&LOSS);
-const DELAY: Field = field("delay", SPAN, Is("0s"), "Propagation one way, the same in each direction.");
+const DELAY_MODEL: fields::Kind = fields::Kind::Part(&fields::DELAY);
+const DELAY: Field = field(
+    "delay",
+    DELAY_MODEL,
+    Is("0s"),
+    "Propagation one way, the same in each direction. On a plain link it may change.",
+);

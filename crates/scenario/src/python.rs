@@ -112,7 +112,7 @@ fn taken(kind: &Kind) -> String {
         | Kind::Personality
         | Kind::Node
         | Kind::Capacity
-        | Kind::Recording
+        | Kind::Recording(_)
         | Kind::Cdf => "str".to_owned(),
     }
 }

@@ -22,7 +22,7 @@ use super::recording::Recordings;
 use super::tcp::Draft;
 use super::{Scenario, Sweep};
 pub(crate) use circuit::copies_of_headers;
-pub(crate) use medium::{amount, compression, copies, discipline, loss, rate};
+pub(crate) use medium::{amount, compression, constant_delay, copies, delay, discipline, loss, rate};
 use nodes::{local_link, personalities};
 pub(crate) use section::{Section, default_setting};
 
@@ -40,7 +40,7 @@ pub(super) fn scenario(document: &Document) -> Result<Scenario, Error> {
 }
 
 fn is_disturbed(link: &Link) -> bool {
-    matches!(&link.kind, link::LinkKind::Plain(plain) if plain.there.disturbance.is_any() || plain.back.disturbance.is_any())
+    matches!(&link.kind, link::LinkKind::Plain(plain) if plain.there.disturbs() || plain.back.disturbs())
 }
 
 /// The mistakes found so far.
@@ -141,7 +141,7 @@ impl Reader<'_> {
         let circuits = circuit::circuits(self, &circuit_sections, &names, &nodes, &flows);
         if let Some((link, _)) = links.iter().find(|link| is_disturbed(link)).zip(circuits.first()) {
             let text = format!(
-                "links.{} repeats, holds or corrupts packets, and circuits know packets that are lost only",
+                "links.{} repeats, holds, corrupts or reorders packets, and circuits know packets that are lost only",
                 link.name
             );
             root.wrong("circuits", root.place_of("circuits"), Problem::Contradiction(text));

@@ -1,5 +1,11 @@
-//! Recordings of links in mahimahi's format: a line for each time, in milliseconds, at which the link could deliver a
-//! packet of 1500 bytes (Netravali et al. 2015, s2).
+//! Recordings of links: tables with a header, and the formats of mahimahi, LeoReplayer and CellReplay. Which of them a file is
+//! shows in its first line.
+
+mod delays;
+mod opportunities;
+mod table;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,13 +13,14 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use headend_engine::time::Duration;
+use headend_engine::link::recording::Recording;
+use headend_engine::part::Recorded;
 use headend_engine::workload::Distribution;
 
 use super::cdf;
 use super::error::{Place, Problem};
 
-/// Largest recording, in bytes: a quarter of an hour at 100 Mbit/s, or three quarters at 30.
+/// Largest recording, in bytes: in mahimahi's format a quarter of an hour at 100 Mbit/s, or three quarters at 30.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// The recordings that a document names, each read once: a sweep reads its document many times.
@@ -21,12 +28,12 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 pub(super) struct Recordings {
     /// The document's own folder, to which the names in it are relative.
     folder: PathBuf,
-    read: Arc<Mutex<BTreeMap<String, Reading>>>,
+    read: Arc<Mutex<BTreeMap<(String, Recorded), Reading>>>,
     sizes: Arc<Mutex<BTreeMap<String, Result<Distribution, Wrong>>>>,
 }
 
-/// The opportunities of a recording, or what is wrong with it and where.
-type Reading = Result<Arc<[Duration]>, Wrong>;
+/// What was read from a recording, or what is wrong with it and where.
+type Reading = Result<Recording, Wrong>;
 
 /// A problem with a recording.
 #[derive(Clone, Debug)]
@@ -42,11 +49,18 @@ impl Recordings {
         Recordings { folder: path.parent().unwrap_or(Path::new("")).to_owned(), ..Recordings::default() }
     }
 
-    /// The opportunities in the file called `name`.
-    pub(super) fn read(&self, name: &str) -> Reading {
+    /// What the file called `name` has recorded.
+    pub(super) fn read(&self, name: &str, what: Recorded) -> Reading {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        let what = "a file with a time in milliseconds on each line";
-        read.entry(name.to_owned()).or_insert_with(|| read_file(&self.folder.join(name), what, parse)).clone()
+        let expected = match what {
+            Recorded::Rate => "a file with a time in milliseconds on each line, or a table with a column `rate_mbps`",
+            Recorded::Delay => "a file with a delay in milliseconds on each line, or a table with a column `delay_ms`",
+            Recorded::Loss => "a table with a column `loss_percent`",
+        };
+        let parse = |name: &str, text: &str| parse(&Source { name: name.to_owned(), text }, what);
+        read.entry((name.to_owned(), what))
+            .or_insert_with(|| read_file(&self.folder.join(name), expected, parse))
+            .clone()
     }
 
     /// The distribution of sizes in the file called `name`.
@@ -57,7 +71,7 @@ impl Recordings {
     }
 }
 
-fn read_file<T>(path: &Path, expected: &str, parse: fn(&str, &str) -> Result<T, Wrong>) -> Result<T, Wrong> {
+fn read_file<T>(path: &Path, expected: &str, parse: impl Fn(&str, &str) -> Result<T, Wrong>) -> Result<T, Wrong> {
     let unread = |error: io::Error| {
         let found = format!("{} ({error})", path.display());
         Wrong { place: None, problem: Problem::Value { found, expected: expected.to_owned() } }
@@ -71,59 +85,38 @@ fn read_file<T>(path: &Path, expected: &str, parse: fn(&str, &str) -> Result<T, 
     parse(&path.display().to_string(), &text)
 }
 
-/// Reads the text of a recording; messages call it `name`.
-pub(super) fn parse(name: &str, text: &str) -> Reading {
-    let wrong = |line: usize, found: &str, expected: &str| {
-        let place = Some(Place::Line { file: name.into(), line });
-        Wrong { place, problem: Problem::Value { found: format!("{found:?}"), expected: expected.into() } }
-    };
-    let mut times: Vec<Duration> = Vec::new();
-    for (line, text) in (1..).zip(text.lines()) {
-        let text = text.trim_end();
-        // Times end after three years, long before the clock does.
-        let time = text.parse::<u32>().ok().filter(|_| !text.starts_with('+'));
-        let Some(time) = time.map(|ms| Duration::from_millis(ms.into())) else {
-            let shown: String = text.chars().take(40).collect();
-            return Err(wrong(line, &shown, "a whole number of milliseconds"));
-        };
-        if times.last().is_some_and(|&last| time < last) {
-            return Err(wrong(line, text, "a time not before that of the line above"));
-        }
-        times.push(time);
-    }
-    match times.last() {
-        None => Err(wrong(0, text, "a time in milliseconds on each line")),
-        Some(&Duration::ZERO) => Err(wrong(times.len(), "0", "a later time on the last line: it ends the recording")),
-        Some(_) => Ok(times.into()),
+/// Reads the text of a recording.
+fn parse(source: &Source<'_>, what: Recorded) -> Reading {
+    let first = source.lines().next().map_or("", |(_, line)| line);
+    let is_numbers = first.is_empty() || (first.starts_with(|c: char| c.is_ascii_digit()) && !first.contains(','));
+    match what {
+        Recorded::Rate if is_numbers => opportunities::parse(source),
+        Recorded::Delay if is_numbers => delays::parse(source),
+        _ => table::parse(source, what),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The text of a recording, and its name for messages.
+struct Source<'a> {
+    name: String,
+    text: &'a str,
+}
 
-    fn complaint(text: &str) -> String {
-        let wrong = parse("path.up", text).expect_err("a mistake");
-        format!("{}: {}", wrong.place.expect("a line"), wrong.problem)
+impl<'a> Source<'a> {
+    /// The lines and their numbers, from 1, without those that are comments.
+    fn lines(&self) -> impl Iterator<Item = (usize, &'a str)> + use<'a> {
+        (1..).zip(self.text.lines().map(str::trim_end)).filter(|(_, line)| !line.starts_with('#'))
     }
 
-    #[test]
-    fn a_line_is_an_opportunity_in_milliseconds_and_several_may_be_at_once() {
-        let times = parse("path.up", "0\n5\n5\r\n12\n").expect("a recording");
-        assert_eq!(*times, [0, 5, 5, 12].map(Duration::from_millis));
-        assert_eq!(parse("path.up", "7").expect("one without a line's end").len(), 1);
+    /// A mistake in a line; 0 for the whole.
+    fn wrong(&self, line: usize, found: &str, expected: &str) -> Wrong {
+        let place = Some(Place::Line { file: self.name.as_str().into(), line });
+        let shown: String = found.chars().take(40).collect();
+        Wrong { place, problem: Problem::Value { found: format!("{shown:?}"), expected: expected.into() } }
     }
+}
 
-    #[test]
-    fn a_mistake_is_told_with_file_and_line() {
-        assert_eq!(complaint("3\nx\n"), "path.up:2: found \"x\", expected a whole number of milliseconds");
-        assert_eq!(complaint("3\n\n4\n"), "path.up:2: found \"\", expected a whole number of milliseconds");
-        assert_eq!(complaint("3\n-4\n"), "path.up:2: found \"-4\", expected a whole number of milliseconds");
-        assert_eq!(complaint("3\n+4\n"), "path.up:2: found \"+4\", expected a whole number of milliseconds");
-        assert_eq!(complaint("5\n9\n7\n"), "path.up:3: found \"7\", expected a time not before that of the line above");
-        let late = "path.up:2: found \"0\", expected a later time on the last line: it ends the recording";
-        assert_eq!(complaint("0\n0\n"), late);
-        assert_eq!(complaint(""), "path.up: found \"\", expected a time in milliseconds on each line");
-        assert!(complaint("99999999999\n").starts_with("path.up:1"));
-    }
+/// A whole number of milliseconds. They end after 49 days, long before the clock does.
+fn milliseconds(text: &str) -> Option<u64> {
+    text.parse::<u32>().ok().filter(|_| !text.starts_with('+')).map(u64::from)
 }

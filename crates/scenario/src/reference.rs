@@ -44,7 +44,7 @@ fn takes(kind: &Kind) -> String {
         Kind::Count { min, max } => format!("whole number, {min} to {max}"),
         Kind::CountOr { min, max, word } => format!("whole number, {min} to {max}, or `\"{word}\"`"),
         Kind::Choice(names) => format!("`\"{}\"`", names().join("\"`, `\"")),
-        Kind::Text | Kind::Recording | Kind::Cdf => "text".into(),
+        Kind::Text | Kind::Recording(_) | Kind::Cdf => "text".into(),
         Kind::Personality => "name of a personality".into(),
         Kind::Node => "name of a host".into(),
         Kind::Pair => "two names of nodes, `[\"server\", \"pc\"]`".into(),

@@ -116,7 +116,7 @@ fn kind(of: &Kind) -> Value {
         json!({ "type": "array", "items": step, "minItems": 1 })
     };
     match *of {
-        Kind::Text | Kind::Personality | Kind::Recording | Kind::Cdf => json!({ "type": "string" }),
+        Kind::Text | Kind::Personality | Kind::Recording(_) | Kind::Cdf => json!({ "type": "string" }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Count { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Kind::CountOr { min, max, word } => {

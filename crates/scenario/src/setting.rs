@@ -47,7 +47,7 @@ impl Kind {
             _ => None,
         };
         match *self {
-            Kind::Text | Kind::Personality | Kind::Node | Kind::Recording | Kind::Cdf => {
+            Kind::Text | Kind::Personality | Kind::Node | Kind::Recording(_) | Kind::Cdf => {
                 text.map(|text| Setting::Text(text.to_owned()))
             }
             Kind::Choice(names) => {
@@ -88,7 +88,7 @@ impl Kind {
     /// Says what is expected, as in "expected ...".
     pub(super) fn expected(&self) -> String {
         match *self {
-            Kind::Text | Kind::Recording | Kind::Cdf => "text in quotes".into(),
+            Kind::Text | Kind::Recording(_) | Kind::Cdf => "text in quotes".into(),
             Kind::Flag => "true or false".into(),
             Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
             Kind::CountOr { min, max, word } => format!("a whole number from {min} to {max} or \"{word}\""),
@@ -138,7 +138,7 @@ impl Kind {
             Setting::Capacity(Capacity::Packets(packets)) => format!("{packets} packets"),
             Setting::Capacity(Capacity::Bytes(size)) => size.to_string(),
             Setting::Numbers(numbers) => format!("{numbers:?}"),
-            Setting::Recording(times) => format!("{} recorded times", times.len()),
+            Setting::Recording(_) => "a recording".into(),
             Setting::Cdf(sizes) => format!("sizes of {} in the mean", sizes.mean()),
             Setting::List(values) => {
                 let Kind::List(of) = self else { panic!("no list stands for {self:?}") };
@@ -161,7 +161,9 @@ impl Kind {
             Kind::Capacity => Setting::Capacity(Capacity::Unlimited),
             Kind::Numbers => Setting::Numbers(Vec::new()),
             Kind::List(kind) => Setting::List(vec![kind.placeholder()]),
-            Kind::Text | Kind::Personality | Kind::Node | Kind::Recording | Kind::Cdf => Setting::Text(String::new()),
+            Kind::Text | Kind::Personality | Kind::Node | Kind::Recording(_) | Kind::Cdf => {
+                Setting::Text(String::new())
+            }
             Kind::Part(family) => family.plain.placeholder(),
             Kind::Pair | Kind::Table(_) | Kind::Named(_) | Kind::Sweep => Setting::Word,
         }

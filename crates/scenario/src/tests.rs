@@ -11,9 +11,11 @@ mod workload;
 
 use headend_engine::cc::hystart::HyStart;
 use headend_engine::cc::{cubic, fast, vegas};
+use headend_engine::link::delay::{self, DelayModel};
 use headend_engine::link::headers::HeaderCompression;
 use headend_engine::link::loss::{self, LossModel};
 use headend_engine::link::queue::Discipline;
+use headend_engine::link::recording::Series;
 use headend_engine::link::service::{self, RateModel};
 use headend_engine::tcp::personality::Recovery;
 use headend_engine::time::{Duration, Time};
@@ -99,6 +101,7 @@ pub(super) fn published() -> Vec<(String, String)> {
 fn every_published_scenario_is_one_and_says_what_it_is() {
     for (name, text) in published() {
         let document = Document::parse(&name, &text).unwrap_or_else(|error| panic!("{error}")).for_real_hosts();
+        let document = Document::parse(&name, &text).expect("TOML").beside(Path::new(&name));
         let scenario = document.scenario().unwrap_or_else(|error| panic!("{error}"));
         assert!(!scenario.title.is_empty(), "{name} has a title");
     }
@@ -128,7 +131,7 @@ fn fields_that_are_left_out_have_their_documented_values() {
     let expected = Direction {
         rate: RateModel::constant(Rate::mbit(10)),
         processing: Duration::ZERO,
-        delay: Duration::ZERO,
+        delay: DelayModel::constant(Duration::ZERO),
         queue: Discipline::UNLIMITED,
         loss: LossModel::NONE,
         header_compression: HeaderCompression::None,
@@ -172,15 +175,15 @@ fn a_rate_and_a_loss_may_change_at_known_times() {
     assert_eq!(
         (&there.rate, &back.rate),
         (
-            &RateModel::Steps(service::steps::Parameters { steps: rates.into() }),
-            &RateModel::Steps(service::steps::Parameters { steps: rates.into() })
+            &RateModel::Steps(service::steps::Parameters { steps: Series::held(rates) }),
+            &RateModel::Steps(service::steps::Parameters { steps: Series::held(rates) })
         )
     );
     let chance = |text| headend_engine::units::quantity::chance(text).expect("a probability");
     let chances = [(at(0), Chance::NEVER), (at(1_000), chance("3%")), (at(2_000), chance("0.1%"))];
     assert_eq!(
         (&there.loss, &back.loss),
-        (&LossModel::NONE, &LossModel::Steps(loss::steps::Parameters { steps: chances.into() }))
+        (&LossModel::NONE, &LossModel::Steps(loss::steps::Parameters { steps: Series::held(chances) }))
     );
 }
 
@@ -199,7 +202,10 @@ fn a_recording_is_read_from_beside_the_scenario() {
     let Plain { there, .. } = &**plain;
     assert_eq!(
         there.rate,
-        RateModel::Trace(service::opportunities::Parameters { times: [1, 4, 4, 6].map(Duration::from_millis).into() })
+        RateModel::Trace(service::trace::Parameters::Opportunities {
+            times: [1, 4, 4, 6].map(Duration::from_millis).into(),
+            each: Bytes::new(1_500)
+        })
     );
     std::fs::write(folder.join("path.up"), "1\n4\nfour\n").expect("a recording");
     let error = Document::load(&path).and_then(|document| document.scenario()).expect_err("a mistake").to_string();
@@ -207,6 +213,52 @@ fn a_recording_is_read_from_beside_the_scenario() {
     let expected = "links.wire.rate.trace: found \"four\", expected a whole number of milliseconds";
     assert_eq!(error, format!("{place}:3: {expected}"));
     std::fs::remove_dir_all(&folder).expect("it is there");
+}
+
+#[test]
+fn every_model_of_delay_is_read() {
+    let ms = Duration::from_millis;
+    let at = |s| Time::ZERO + Duration::from_secs(s);
+    for (text, expected) in [
+        ("\"5ms\"", DelayModel::constant(ms(5))),
+        (
+            "[[\"0s\", \"5ms\"], [\"1s\", \"7ms\"]]",
+            DelayModel::Steps(delay::steps::Parameters { steps: Series::held([(at(0), ms(5)), (at(1), ms(7))]) }),
+        ),
+        (
+            "{ model = \"uniform\", most = \"9ms\", overtake = true }",
+            DelayModel::Uniform(delay::uniform::Parameters { least: Duration::ZERO, most: ms(9), overtake: true }),
+        ),
+        (
+            "{ model = \"normal\", mean = \"9ms\", deviation = \"1ms\" }",
+            DelayModel::Normal(delay::normal::Parameters {
+                mean: ms(9),
+                deviation: ms(1),
+                least: Duration::ZERO,
+                overtake: false,
+            }),
+        ),
+        (
+            "{ model = \"pareto\", least = \"9ms\", most = \"1s\" }",
+            DelayModel::Pareto(delay::pareto::Parameters { least: ms(9), shape: 3, most: ms(1_000), overtake: false }),
+        ),
+    ] {
+        let read = small_with(&[("links.wire.delay", text)]);
+        assert_eq!(there(&read.links[0]).delay, expected, "{text}");
+        assert_eq!(read.shortest_delay() > Duration::ZERO, expected.shortest() > Duration::ZERO, "{text}");
+    }
+}
+
+#[test]
+fn scenarios_that_play_recordings_are_read_with_them() {
+    for name in ["starlink", "cellular"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../scenarios/links/{name}.toml"));
+        let scenario = Scenario::load(&path).unwrap_or_else(|error| panic!("{error}"));
+        let there = there(&scenario.links[0]);
+        assert!(matches!(there.rate, RateModel::Trace(_)) && matches!(there.delay, DelayModel::Trace(_)), "{name}");
+        let shortest = scenario.shortest_delay();
+        assert!((10..20).contains(&shortest.as_millis()), "{name}: {shortest}");
+    }
 }
 
 #[test]
@@ -315,11 +367,13 @@ fn paths_of_a_sweep_may_be_quoted_or_nested() {
 fn a_scenario_prints_itself_and_reads_back_the_same() {
     for (name, text) in &published() {
         let mut document = Document::parse(name, text).expect("TOML").for_real_hosts();
+        let mut document = Document::parse(name, text).expect("TOML").beside(Path::new(name));
         document.set("title", "with \"quotes\", \\ and \u{1}").expect("a field");
         let points = document.points().unwrap_or_else(|error| panic!("{error}"));
         let toml = Document::parse(name, &document.to_toml()).expect("TOML").for_real_hosts();
         let json = Document::parse_json(name, &document.to_json().to_string()).expect("JSON").for_real_hosts();
         for again in [toml, json] {
+            let again = again.beside(Path::new(name));
             assert_eq!(again.points().unwrap_or_else(|error| panic!("{error}")), points, "{name}");
         }
     }

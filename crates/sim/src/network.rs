@@ -238,9 +238,11 @@ impl<H: Node, P: Node> Network<H, P> {
                 Piece::Repeating(repeating) => repeating.link_mut(),
                 _ => panic!("link {name} is plain"),
             };
-            let service = parts::service(direction, seed, &format!("links/{name}/{way}/{draws}"));
-            let loss = direction.loss.build(Rng::named(seed, &format!("links/{name}/{way}/{draws}/loss")));
-            carrier.change(now, Some(service), Some(loss), Some(direction.delay));
+            let draws = format!("links/{name}/{way}/{draws}");
+            let service = parts::service(direction, seed, &draws);
+            let loss = direction.loss.build(Rng::named(seed, &format!("{draws}/loss")));
+            let delay = (direction.delay.shortest(), parts::varying(direction, seed, &draws));
+            carrier.change(now, Some(service), Some(loss), Some(delay));
         }
     }
 

@@ -5,11 +5,13 @@
 
 pub mod coding;
 pub mod compression;
+pub mod delay;
 pub mod disturbance;
 pub mod express;
 pub mod headers;
 pub mod loss;
 pub mod queue;
+pub mod recording;
 pub mod repeating;
 pub mod service;
 #[cfg(test)]
@@ -25,6 +27,7 @@ use crate::time::{Duration, Time};
 use crate::units::Bytes;
 
 use coding::{Coding, OnLine};
+use delay::Delay;
 use loss::Loss;
 use queue::Queue;
 use service::{Constant, Service};
@@ -40,8 +43,8 @@ pub struct Link {
     next_arrival: Time,
     /// Packets in the queue, so as not to ask it for every packet that passes.
     queued: u64,
-    /// Packets that left the queue, each with the time of its arrival at the far end, in order. The last one is still
-    /// in service if `serving` says so: it need not be moved when its service ends, unless the medium loses it.
+    /// Packets that left the queue, each with the time of its arrival at the far end, in order. The last one that was put there is
+    /// still in service if `serving` says so: it need not be moved when its service ends, unless the medium loses it.
     line: VecDeque<(Time, Packet)>,
     /// The service that began last. It may have ended: that is noticed where it makes a difference.
     serving: Option<InService>,
@@ -52,8 +55,8 @@ pub struct Link {
     loss: Option<Box<dyn Loss>>,
     /// The coding of packets on the line, if they are not there what they are outside.
     coding: Option<Box<dyn Coding>>,
-    /// A time for which the way is longer.
-    detour: Option<Detour>,
+    /// The way, if it is not always as long.
+    way: Option<Box<Way>>,
     /// The service, if it is of the simplest kind: asked here, without a call.
     constant: Option<Constant>,
     stats: Stats,
@@ -81,6 +84,25 @@ impl Detour {
     fn at(&self, time: Time) -> Duration {
         if (self.start..self.end).contains(&time) { self.extra } else { Duration::ZERO }
     }
+}
+
+/// A way whose length changes.
+#[derive(Debug, Default)]
+struct Way {
+    /// What packets take, instead of the link's propagation.
+    varying: Option<Varying>,
+    detour: Option<Detour>,
+    /// When the packet arrives that is in service, or was last.
+    last: Time,
+}
+
+/// A delay that is not the same for all packets.
+#[derive(Debug)]
+pub struct Varying {
+    /// The delay.
+    pub delay: Box<dyn Delay>,
+    /// True if packets overtake those that take longer; otherwise they wait for them.
+    pub overtakes: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +186,7 @@ impl Link {
             not_before: Time::ZERO,
             loss,
             coding: None,
-            detour: None,
+            way: None,
             constant: service.as_constant(),
             stats: Stats::default(),
             service,
@@ -180,8 +202,19 @@ impl Link {
     }
 
     /// Lets packets go a longer way for a time.
-    pub fn with_detour(self, detour: Option<Detour>) -> Link {
-        Link { detour, ..self }
+    pub fn with_detour(mut self, detour: Option<Detour>) -> Link {
+        if detour.is_some() {
+            self.way.get_or_insert_default().detour = detour;
+        }
+        self
+    }
+
+    /// Lets packets take another time than the link's propagation, which is the shortest of them.
+    pub fn with_delay(mut self, varying: Option<Varying>) -> Link {
+        if varying.is_some() {
+            self.way.get_or_insert_default().varying = varying;
+        }
+        self
     }
 
     /// Becomes another link at `now`; what is `None` stays. A packet in service ends it as it began, and those on the line arrive when
@@ -191,7 +224,7 @@ impl Link {
         now: Time,
         service: Option<Box<dyn Service>>,
         loss: Option<Option<Box<dyn Loss>>>,
-        propagation: Option<Duration>,
+        propagation: Option<(Duration, Option<Varying>)>,
     ) {
         self.settle_before(now);
         if let Some(service) = service {
@@ -203,8 +236,11 @@ impl Link {
             self.settle(now);
             self.loss = loss;
         }
-        if let Some(propagation) = propagation {
+        if let Some((propagation, varying)) = propagation {
             self.propagation = propagation;
+            if varying.is_some() || self.way.is_some() {
+                self.way.get_or_insert_default().varying = varying;
+            }
             self.not_before = self.line.back().map_or(self.not_before, |&(arrival, _)| arrival);
         }
     }
@@ -302,7 +338,12 @@ impl Link {
             // Each is there, whatever became of those before.
             && (0..times.get()).fold(true, |all, _| loss.strikes(finish, once) && all)
         {
-            let (_, packet) = self.line.pop_back().expect("the packet in service is the last on the line");
+            let served = match &self.way {
+                None => self.line.pop_back(),
+                // The last that arrives then: others that do were there before.
+                Some(way) => self.line.remove(self.line.partition_point(|&(arrival, _)| arrival <= way.last) - 1),
+            };
+            let (_, packet) = served.expect("the packet in service is on the line");
             self.note_first();
             if let Some(coding) = &mut self.coding {
                 coding.lost(&packet);
@@ -348,13 +389,55 @@ impl Link {
         self.stats.served += 1;
         self.stats.sojourn += u128::from((finish - entered).as_nanos());
         self.serving = Some(InService { entered, finish, len, times });
-        let mut arrival = (finish + self.propagation).max(self.not_before);
-        if let Some(detour) = &self.detour {
-            arrival = self.line.back().map_or(Time::ZERO, |&(last, _)| last).max(arrival + detour.at(finish));
+        if self.way.is_some() {
+            self.send(finish, packet);
+            return;
         }
+        let arrival = (finish + self.propagation).max(self.not_before);
         self.next_arrival = self.next_arrival.min(arrival);
         room::for_one_more(&mut self.line);
         self.line.push_back((arrival, *packet));
+    }
+
+    /// Puts a packet whose service ends at `finish` on the line, if its way changes.
+    #[inline(never)]
+    fn send(&mut self, finish: Time, packet: &Packet) {
+        let way = self.way.as_mut().expect("it is asked for because there is one");
+        let (delay, overtakes) = match &mut way.varying {
+            None => (self.propagation, false),
+            Some(varying) => (varying.delay.after(finish), varying.overtakes),
+        };
+        let detour = way.detour.map_or(Duration::ZERO, |detour| detour.at(finish));
+        let mut arrival = (finish + delay).max(self.not_before) + detour;
+        let mut at = self.line.len();
+        if overtakes {
+            at = self.line.partition_point(|&(before, _)| before <= arrival);
+        } else {
+            arrival = self.line.back().map_or(arrival, |&(last, _)| last.max(arrival));
+        }
+        way.last = arrival;
+        self.next_arrival = self.next_arrival.min(arrival);
+        room::for_one_more(&mut self.line);
+        self.line.insert(at, (arrival, *packet));
+    }
+
+    /// The time at which something is to be done; `Time::MAX` if there is nothing.
+    #[inline]
+    fn due(&self) -> Time {
+        match &self.way {
+            None => self.next_arrival,
+            Some(way) => self.next_arrival.min(self.next_start(way)),
+        }
+    }
+
+    /// The time from which on the next packet in the queue is to be looked at: it may overtake all that are on the line.
+    fn next_start(&self, way: &Way) -> Time {
+        match &self.serving {
+            Some(served) if self.queued > 0 && way.varying.as_ref().is_some_and(|varying| varying.overtakes) => {
+                served.finish + Duration::from_nanos(1)
+            }
+            _ => Time::MAX,
+        }
     }
 
     /// The first packet on the line is another one.
@@ -429,7 +512,8 @@ impl Node for Link {
 
     #[inline]
     fn quiet_until(&self, now: Time) -> Option<Time> {
-        (self.next_arrival > now && self.next_arrival != Time::MAX).then_some(self.next_arrival)
+        let due = self.due();
+        (due > now && due != Time::MAX).then_some(due)
     }
 
     fn poll(&mut self, now: Time) -> Step {
@@ -460,7 +544,8 @@ impl Node for Link {
         }
         // The first on the line may still be in service. No packet arrives before it has propagated, so one wake-up
         // a packet is enough: the end of its service is settled on the way.
-        Step::Wait((self.next_arrival != Time::MAX).then_some(self.next_arrival))
+        let due = self.due();
+        Step::Wait((due != Time::MAX).then_some(due))
     }
 
     fn take_discards(&mut self, into: &mut Vec<Discard>) {

@@ -10,6 +10,7 @@ mod processing;
 pub mod steps;
 #[cfg(test)]
 mod tests;
+pub mod trace;
 
 use std::fmt::Debug;
 
@@ -36,7 +37,7 @@ pub trait Service: Debug + Send {
 registry! {
     /// The rates at which a link can serve.
     pub enum RateModel {
-        Trace(opportunities::Parameters),
+        Trace(trace::Parameters),
     } and {
         Constant(constant::Parameters),
         Steps(steps::Parameters),

@@ -241,6 +241,38 @@ proptest! {
         prop_assert_eq!(outcome(&mut link, delivered), model(&setup, &arrivals));
     }
 
+    /// As without, but that each packet takes a time of its own, and overtakes others or waits for them.
+    #[test]
+    fn a_delay_that_varies_moves_arrivals_and_nothing_else(
+        setup in setup(),
+        arrivals in arrivals(),
+        extra in vec(0..40_u64, 1..20),
+        overtakes in any::<bool>(),
+    ) {
+        let extra: Vec<Duration> = extra.into_iter().map(Duration::from_micros).collect();
+        let shortest = setup.propagation + *extra.iter().min().expect("there is one");
+        let delays = extra.iter().map(|&extra| setup.propagation + extra).collect();
+        let varying = Varying { delay: Box::new(InTurn(delays, 0)), overtakes };
+        let mut link = link(&Setup { propagation: shortest, ..setup.clone() }).with_delay(Some(varying));
+        let delivered = drive(&mut link, &arrivals);
+
+        let mut expected = model(&setup, &arrivals);
+        // What is served is delivered or lost, in the order of the arrivals.
+        let is_served = |id: u64| !expected.dropped.iter().any(|&(_, dropped)| dropped == id);
+        let served: Vec<u64> = arrivals.iter().map(|(_, packet)| packet.id).filter(|&id| is_served(id)).collect();
+        let mut last = Time::ZERO;
+        for (time, id) in &mut expected.delivered {
+            let place = served.iter().position(|served| served == id).expect("it was served");
+            *time += extra[place % extra.len()];
+            if !overtakes {
+                last = last.max(*time);
+                *time = last;
+            }
+        }
+        expected.delivered.sort_by_key(|&(time, _)| time);
+        prop_assert_eq!(outcome(&mut link, delivered), expected);
+    }
+
     #[test]
     fn it_makes_no_difference_how_often_a_link_is_polled(setup in setup(), arrivals in arrivals()) {
         let mut link = link(&setup);
@@ -291,6 +323,17 @@ proptest! {
         }
         let expected: Vec<(Time, u64)> = through.iter().map(|&(time, packet)| (time, packet.id)).collect();
         prop_assert_eq!(delivered, expected);
+    }
+}
+
+/// Delays in turn.
+#[derive(Debug)]
+struct InTurn(Vec<Duration>, usize);
+
+impl Delay for InTurn {
+    fn after(&mut self, _sent: Time) -> Duration {
+        self.1 += 1;
+        self.0[(self.1 - 1) % self.0.len()]
     }
 }
 

@@ -90,6 +90,15 @@ pub fn chance(text: &str) -> Option<Chance> {
     }
 }
 
+/// A decimal number times `factor`, rounded to the nearest whole number: of what was measured, not of what was asked for.
+pub fn nearest(text: &str, factor: u64) -> Option<u64> {
+    let Decimal { digits, exponent } = Decimal::read(text)?;
+    let scaled = u128::from(digits) * u128::from(factor);
+    let power = 10_u128.checked_pow(exponent.unsigned_abs())?;
+    let whole = if exponent < 0 { (scaled + power / 2) / power } else { scaled.checked_mul(power)? };
+    u64::try_from(whole).ok()
+}
+
 /// A rate as on a command line, where `25M` is short for `25Mbit/s`.
 pub fn short_rate(text: &str) -> Option<Rate> {
     let short = [("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
@@ -175,6 +184,15 @@ mod tests {
         assert_eq!(size("0.5B"), None);
         assert_eq!(rate("0.1bit/s"), None);
         assert_eq!(span("0.1ns"), None);
+    }
+
+    #[test]
+    fn what_was_measured_is_rounded_to_the_nearest() {
+        assert_eq!(nearest("0.30000000000000004", 1_000), Some(300));
+        assert_eq!(nearest("12.3456789", 1_000_000), Some(12_345_679));
+        assert_eq!(nearest("1.5e3", 10), Some(15_000));
+        assert_eq!((nearest("0.0004", 1_000), nearest("0.0005", 1_000)), (Some(0), Some(1)));
+        assert_eq!((nearest("-1", 1), nearest("nan", 1), nearest("1e30", 1)), (None, None, None));
     }
 
     #[test]

@@ -1,14 +1,15 @@
-//! Losses, rates and queues of links: three families of parts of the engine, each of which describes itself.
+//! Losses, rates, delays and queues of links: four families of parts of the engine, each of which describes itself.
 
 use std::sync::LazyLock;
 
+use headend_engine::link::delay::DelayModel;
 use headend_engine::link::loss::LossModel;
 use headend_engine::link::queue::Discipline;
 use headend_engine::link::service::RateModel;
 
 use super::Absent::{Is, Required};
 use super::part::of_family;
-use super::{Family, Field, Kind, Shape, field};
+use super::{Family, Field, HOUR_NS, Kind, Shape, field};
 
 /// The losses of a link.
 pub static LOSS: Family = Family {
@@ -19,7 +20,7 @@ pub static LOSS: Family = Family {
 };
 static LOSS_FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
     let names = Kind::Choice(|| LossModel::ALL.iter().map(|part| part.name).collect());
-    of_family(field("model", names, Required, ""), LossModel::ALL)
+    of_family(field("model", names, Is("trace"), ""), LossModel::ALL)
 });
 
 /// The rate at which a link serves.
@@ -32,6 +33,18 @@ pub static RATE: Family = Family {
 static RATE_FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
     let names = Kind::Choice(|| RateModel::ALL.iter().map(|part| part.name).collect());
     of_family(field("model", names, Is("trace"), ""), RateModel::ALL)
+});
+
+/// The delay of a link, one way.
+pub static DELAY: Family = Family {
+    shape: Shape { name: "delay", tag: Some("model"), fields: || &DELAY_FIELDS },
+    plain: Kind::Span { min: 0, max: HOUR_NS },
+    steps: Some("times and delays such as [[\"0s\", \"20ms\"], [\"15s\", \"35ms\"]]"),
+    table: "{ trace = \"path.csv\" }",
+};
+static DELAY_FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let names = Kind::Choice(|| DelayModel::ALL.iter().map(|part| part.name).collect());
+    of_family(field("model", names, Is("trace"), ""), DelayModel::ALL)
 });
 
 /// The queue of a link, and the packets that it drops.

@@ -7,7 +7,7 @@ use headend_engine::units::{Capacity, Rate};
 use super::{DELAY, Kind, LOSS_MODEL, Table};
 use crate::fields::Absent::{Is, Required};
 use crate::fields::{self, Field, Shape, field};
-use crate::read::{Section, loss};
+use crate::read::{Section, constant_delay, loss};
 use crate::recording::Recordings;
 
 /// Two channels of a cable network, a modem with a buffer, and an Ethernet behind it.
@@ -43,7 +43,7 @@ impl Kind for Cable {
     const FIELDS: &'static [Field] = FIELDS;
 
     fn read(Table { section, recordings }: &Table<'_, '_>) -> Cable {
-        let delay = section.setting("delay").span();
+        let delay = constant_delay(section);
         Cable {
             down: channel(&section.table_under("down", &CHANNEL), recordings),
             up: channel(&section.table_under("up", &CHANNEL), recordings),

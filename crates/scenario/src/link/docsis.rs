@@ -9,7 +9,7 @@ use super::{DELAY, Kind, Link, LinkKind, SPAN, Table};
 use crate::error::Problem;
 use crate::fields::Absent::{Follows, Is};
 use crate::fields::{self, Field, SIZE_BYTES_MAX, Shape, field};
-use crate::read::Section;
+use crate::read::{Section, constant_delay};
 
 /// A modem and the channel that it is on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Kind for Docsis {
 
     /// Reads a modem. The link with which it shares a channel is found once all links are read.
     fn read(Table { section, .. }: &Table<'_, '_>) -> Docsis {
-        let delay = section.setting("delay").span();
+        let delay = constant_delay(section);
         let modem = modem(&section.table_under("modem", &MODEM));
         let channel = if section.setting("shares").text().is_empty() {
             let before = section.mistakes();

@@ -1,6 +1,7 @@
 //! Plain links: a queue, a rate, losses and a delay in each direction.
 
 use headend_engine::link::Detour;
+use headend_engine::link::delay::DelayModel;
 use headend_engine::link::disturbance::Parameters as Disturbance;
 use headend_engine::link::headers::HeaderCompression;
 use headend_engine::link::loss::LossModel;
@@ -9,10 +10,11 @@ use headend_engine::link::service::RateModel;
 use headend_engine::part::names;
 use headend_engine::time::{Duration, Time};
 
-use super::{DELAY, Kind, LOSS_MODEL, SPAN, Table};
+use super::{DELAY, DELAY_MODEL, Kind, LOSS_MODEL, SPAN, Table};
+use crate::error::Problem;
 use crate::fields::Absent::{Follows, Is, Required};
 use crate::fields::{self, Field, QUEUE, RATE, Shape, field};
-use crate::read::{Section, compression, copies, discipline, loss, rate};
+use crate::read::{Section, compression, copies, delay, discipline, loss, rate};
 
 /// A wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +35,7 @@ pub struct Direction {
     /// Each packet's service takes longer by a random time, uniform in `0..=processing`.
     pub processing: Duration,
     /// Propagation, one way.
-    pub delay: Duration,
+    pub delay: DelayModel,
     /// A time for which the way is longer.
     pub detour: Option<Detour>,
     /// The queue in which packets wait; the one in service is not counted.
@@ -50,17 +52,23 @@ pub struct Direction {
     pub header_repeats: u32,
 }
 
+impl Direction {
+    /// True if packets may be repeated, corrupted or held, or overtake one another.
+    pub(crate) fn disturbs(&self) -> bool {
+        self.disturbance.is_any() || self.delay.overtakes()
+    }
+}
+
 impl Kind for Plain {
     const NAME: &'static str = "plain";
     const DOC: &'static str = "A plain link is a queue, a rate, losses and a delay in each direction.";
     const FIELDS: &'static [Field] = FIELDS;
 
     fn read(Table { section, recordings }: &Table<'_, '_>) -> Plain {
-        let delay = section.setting("delay").span();
         let there = Direction {
             rate: rate(section, recordings),
             processing: section.setting("processing").span(),
-            delay,
+            delay: delay(section, recordings),
             detour: detour(section),
             queue: discipline(section, recordings),
             loss: loss(section, recordings),
@@ -80,7 +88,7 @@ impl Kind for Plain {
         let back = Direction {
             rate: if differs.has("rate") { rate(&differs, recordings) } else { there.rate.clone() },
             processing: given("processing").map_or(there.processing, |s| s.span()),
-            delay: given("delay").map_or(there.delay, |s| s.span()),
+            delay: if differs.has("delay") { delay(&differs, recordings) } else { there.delay.clone() },
             // Both ways would be twice as much of the round trip: the way there is enough.
             detour: None,
             queue: if differs.has("queue") { discipline(&differs, recordings) } else { there.queue.clone() },
@@ -96,11 +104,19 @@ impl Kind for Plain {
             header_copies: given("header_copies").map_or(there.header_copies, copies),
             header_repeats: given("header_repeats").map_or(there.header_repeats, copies),
         };
+        let says_more = ["header_repeats", "delay"].into_iter().any(|field| differs.has(field));
+        for (direction, table, is_own) in [(&there, *section, true), (&back, &differs, says_more)] {
+            if is_own && direction.header_repeats > 0 && !matches!(direction.delay, DelayModel::Constant(_)) {
+                let text =
+                    "what the far end asks for takes the way back's time, so the delay must not change".to_owned();
+                table.wrong("header_repeats", table.place_of("header_repeats"), Problem::Contradiction(text));
+            }
+        }
         Plain { there, back, one_way: section.setting("one_way").flag() }
     }
 
     fn delays(&self) -> Vec<Duration> {
-        vec![self.there.delay, self.back.delay]
+        [&self.there, &self.back].map(|direction| direction.delay.shortest()).into()
     }
 
     fn graph_nodes(&self) -> usize {
@@ -212,7 +228,7 @@ pub static BACK: Shape = Shape { name: "direction", tag: None, fields: || BACK_F
 const BACK_FIELDS: &[Field] = &[
     field("rate", RATE_MODEL, Follows("the link's `rate`"), "How fast packets are served."),
     field("processing", SPAN, Follows("the link's `processing`"), "The longest that a processor takes for a packet."),
-    field("delay", SPAN, Follows("the link's `delay`"), "Propagation."),
+    field("delay", DELAY_MODEL, Follows("the link's `delay`"), "Propagation."),
     field("queue", DISCIPLINE, Follows("the link's `queue`"), "How much may wait for service."),
     field("loss", LOSS_MODEL, Follows("the link's `loss`"), "Packets lost on the medium, after service."),
     field("jitter", SPAN, Follows("the link's `jitter`"), "The longest random time that a packet takes longer."),

@@ -1,10 +1,13 @@
-//! Rates, losses and queues of links, and sizes of transfers: fields that may be a plain value, steps of it, or a table that names a part.
+//! Rates, losses, delays and queues of links, and sizes of transfers: fields that may be a plain value, steps of it, or a table that names a
+//! part.
 
+use headend_engine::link::delay::{self, DelayModel};
 use headend_engine::link::headers::HeaderCompression;
 use headend_engine::link::loss::{self, LossModel};
 use headend_engine::link::queue::Discipline;
+use headend_engine::link::recording::Series;
 use headend_engine::link::service::{self, RateModel};
-use headend_engine::time::Time;
+use headend_engine::time::{Duration, Time};
 use headend_engine::units::Rate;
 use headend_engine::workload::SizeModel;
 
@@ -27,8 +30,8 @@ pub(crate) fn rate(section: &Section<'_>, recordings: &Recordings) -> RateModel 
         |given| match given {
             Given::Plain(rate) => Some(RateModel::constant(rate.rate())),
             Given::Steps(steps) => {
-                let steps = steps.into_iter().map(|(time, rate)| (time, rate.rate())).collect();
-                Some(RateModel::Steps(service::steps::Parameters { steps }))
+                let steps = steps.into_iter().map(|(time, rate)| (time, rate.rate())).collect::<Vec<_>>();
+                Some(RateModel::Steps(service::steps::Parameters { steps: Series::held(steps) }))
             }
             Given::Table(table) => table.part(RateModel::ALL, RateModel::read, recordings),
             Given::Wrong => None,
@@ -43,13 +46,40 @@ pub(crate) fn loss(section: &Section<'_>, recordings: &Recordings) -> LossModel 
     let read = match Given::new(section, "loss", &fields::LOSS) {
         Some(Given::Plain(chance)) => Some(LossModel::bernoulli(chance.chance())),
         Some(Given::Steps(steps)) => {
-            let steps = steps.into_iter().map(|(time, chance)| (time, chance.chance())).collect();
-            Some(LossModel::Steps(loss::steps::Parameters { steps }))
+            let steps = steps.into_iter().map(|(time, chance)| (time, chance.chance())).collect::<Vec<_>>();
+            Some(LossModel::Steps(loss::steps::Parameters { steps: Series::held(steps) }))
         }
         Some(Given::Table(table)) => table.part(LossModel::ALL, LossModel::read, recordings),
         Some(Given::Wrong) | None => None,
     };
     read.unwrap_or(LossModel::NONE)
+}
+
+/// The field `delay` of a link or direction.
+pub(crate) fn delay(section: &Section<'_>, recordings: &Recordings) -> DelayModel {
+    let read = match Given::new(section, "delay", &fields::DELAY) {
+        Some(Given::Plain(span)) => Some(DelayModel::constant(span.span())),
+        Some(Given::Steps(steps)) => {
+            let steps = steps.into_iter().map(|(time, span)| (time, span.span())).collect::<Vec<_>>();
+            Some(DelayModel::Steps(delay::steps::Parameters { steps: Series::held(steps) }))
+        }
+        Some(Given::Table(table)) => table.part(DelayModel::ALL, DelayModel::read, recordings),
+        Some(Given::Wrong) | None => None,
+    };
+    read.unwrap_or(DelayModel::constant(Duration::ZERO))
+}
+
+/// The field `delay` of a link whose delay does not change.
+pub(crate) fn constant_delay(section: &Section<'_>) -> Duration {
+    match Given::new(section, "delay", &fields::DELAY) {
+        Some(Given::Plain(span)) => return span.span(),
+        Some(Given::Steps(_) | Given::Table(_)) => {
+            let text = "the delay of a plain link can change, and that of no other: expected a single time".to_owned();
+            section.wrong("delay", section.place_of("delay"), Problem::Contradiction(text));
+        }
+        Some(Given::Wrong) | None => {}
+    }
+    Duration::ZERO
 }
 
 /// The field `queue` of a link or direction.

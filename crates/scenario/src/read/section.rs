@@ -126,7 +126,9 @@ impl<'a> Section<'a> {
         let before = self.log.count();
         let is_given = |field: &&part::Field| self.has(field.name) || !matches!(field.absent, Absent::Follows(_));
         let value = |field: &part::Field| match field.kind {
-            part::Kind::Recording => self.recording(field.name, |name| recordings.read(name).map(Setting::Recording)),
+            part::Kind::Recording(what) => {
+                self.recording(field.name, |name| recordings.read(name, what).map(Setting::Recording))
+            }
             part::Kind::Cdf => self.recording(field.name, |name| recordings.sizes(name).map(Setting::Cdf)),
             _ => self.setting(field.name),
         };

@@ -61,6 +61,29 @@ fn a_wrong_step_is_answered_with_what_is_wrong_with_it() {
 }
 
 #[test]
+fn a_wrong_delay_is_answered_with_what_is_wrong_with_it() {
+    let delay = |delay: &str, more: &str| message("rate =", &format!("delay = {delay}\n{more}rate ="));
+    assert!(delay(r#""soon""#, "").contains("links.wire.delay: found \"soon\", expected a time such as"));
+    assert!(delay("17", "").contains("or a table such as { trace = \"path.csv\" }"));
+    let bounds = delay(r#"{ model = "uniform", least = "5ms", most = "4ms" }"#, "");
+    assert!(bounds.contains("links.wire.delay.most: must not be below `least`, 5ms"), "{bounds}");
+    let pareto = delay(r#"{ model = "pareto", most = "4ms" }"#, "");
+    assert!(pareto.contains("links.wire.delay.least: must be longer than none"), "{pareto}");
+    let normal = delay(r#"{ model = "normal", mean = "4ms", deviation = "1ms", least = "5ms" }"#, "");
+    assert!(normal.contains("links.wire.delay.least: must not be above `mean`, 4ms"), "{normal}");
+    let repeats = delay(r#"[["0s", "5ms"], ["1s", "6ms"]]"#, "header_repeats = 1\n");
+    assert!(repeats.contains("links.wire.header_repeats: what the far end asks for"), "{repeats}");
+    assert!(delay(r#"{ trace = "none.csv" }"#, "").contains("links.wire.delay.trace: found none.csv (No such file"));
+}
+
+#[test]
+fn the_delay_of_a_cable_does_not_change() {
+    let docsis = "kind = \"docsis\"\ndelay = [[\"0s\", \"1ms\"], [\"1s\", \"2ms\"]]";
+    let found = message("rate = \"10Mbit/s\"", docsis);
+    assert!(found.contains("links.wire.delay: the delay of a plain link can change, and that of no other"), "{found}");
+}
+
+#[test]
 fn a_wrong_field_is_answered_with_the_nearest_and_all_that_are_allowed() {
     assert_eq!(
         message("rate =", "dealy = \"1ms\"\nrate ="),
@@ -236,10 +259,10 @@ fn a_path_that_leads_nowhere_is_answered_with_the_nearest() {
     assert!(set_message("link.wire.rate", "1Mbit/s").contains("set: link: no such field; did you mean \"links\"?"));
     assert!(set_message("nodes.a.tcp.receive_bufer", "8KB").contains("did you mean \"receive_buffer\"?"));
     assert!(set_message("links.wire.rate.max", "1").contains("links.wire.rate: is \"10Mbit/s\" and no table"));
-    assert!(set_message("links.wire.delay.max", "1").contains("links.wire.delay: has no fields"));
+    assert!(set_message("links.wire.jitter.max", "1").contains("links.wire.jitter: has no fields"));
     assert!(set_message("", "1").contains("no such field"));
     assert!(set_message("sweep.runs", "1").contains("ask for a sweep"));
-    assert!(set_message("links.wire.loss.rate", "1%").contains("model: missing"));
+    assert!(set_message("links.wire.loss.rate", "1%").contains("only for a loss with model ="));
 }
 
 #[test]

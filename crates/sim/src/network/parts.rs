@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use headend_engine::cable::docsis::{Docsis, Drawing};
 use headend_engine::cable::{Cable, CableConfig};
-use headend_engine::link::Link;
+use headend_engine::link::delay::DelayModel;
 use headend_engine::link::express::Express;
 use headend_engine::link::headers::{HeaderCoding, HeaderCompression};
 use headend_engine::link::queue::{Discipline, DropTail, Site};
 use headend_engine::link::service::{Processing, RateModel, Service};
+use headend_engine::link::{Link, Varying};
 use headend_engine::rng::Rng;
 use headend_engine::time::Duration;
 
@@ -22,7 +23,17 @@ pub(super) fn plain_link(direction: &Direction, seed: u64, loss_name: &str, queu
     let queue = direction.queue.build(site);
     let service = service(direction, seed, queue_name);
     let coding = HeaderCoding::build(direction.header_compression, direction.header_copies);
-    Link::new(queue, service, loss, direction.delay).with_coding(coding).with_detour(direction.detour)
+    let delay = varying(direction, seed, queue_name);
+    Link::new(queue, service, loss, direction.delay.shortest())
+        .with_coding(coding)
+        .with_detour(direction.detour)
+        .with_delay(delay)
+}
+
+/// The delay of a direction of a plain link, if it changes.
+pub(super) fn varying(direction: &Direction, seed: u64, name: &str) -> Option<Varying> {
+    let delay = direction.delay.build(Rng::named(seed, &format!("{name}/delay")))?;
+    Some(Varying { delay, overtakes: direction.delay.overtakes() })
 }
 
 /// One direction of a plain link as arithmetic, if it is of the kind that needs no more: a constant rate, a queue that drops
@@ -36,11 +47,12 @@ pub(super) fn express(direction: &Direction, seed: u64, loss_name: &str) -> Opti
         && direction.header_copies == 0
         && direction.header_repeats == 0
         && direction.detour.is_none();
+    let DelayModel::Constant(delay) = &direction.delay else { return None };
     if !is_plain {
         return None;
     }
     let loss = direction.loss.build(Rng::named(seed, loss_name));
-    Express::new(constant.rate, queue.buffer, loss, direction.delay)
+    Express::new(constant.rate, queue.buffer, loss, delay.delay)
 }
 
 /// The service of a direction of a plain link.

@@ -17,6 +17,7 @@ mod sockets;
 mod tshark;
 mod workload;
 
+use headend_engine::link::delay::DelayModel;
 use headend_engine::link::headers::HeaderCompression;
 use headend_engine::link::loss::LossModel;
 use headend_engine::link::queue::Discipline;
@@ -53,7 +54,7 @@ fn direction(rate: Rate, delay_ms: u64, loss: LossModel) -> Direction {
     Direction {
         rate: RateModel::constant(rate),
         processing: Duration::ZERO,
-        delay: Duration::from_millis(delay_ms),
+        delay: DelayModel::constant(Duration::from_millis(delay_ms)),
         queue: Discipline::UNLIMITED,
         loss,
         header_compression: HeaderCompression::None,

@@ -40,7 +40,6 @@ registry! {
         Bit(bit::Parameters),
         GilbertElliott(gilbert_elliott::Parameters),
         List(list::Parameters),
-    } and {
         Steps(steps::Parameters),
     }
 

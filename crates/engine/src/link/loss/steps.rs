@@ -1,8 +1,8 @@
 //! A chance of loss that changes at known times.
 
-use std::sync::Arc;
-
 use super::Loss;
+use crate::link::recording::{Place, Recording, Series};
+use crate::part::{Absent, Description, Field, Kind, Mistake, Part, Recorded, Values};
 use crate::rng::Rng;
 use crate::time::Time;
 use crate::units::{Bytes, Chance};
@@ -10,8 +10,29 @@ use crate::units::{Bytes, Chance};
 /// A chance of loss and when it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Each chance and the time from which on it holds, the first from zero on, each later than the one before.
-    pub steps: Arc<[(Time, Chance)]>,
+    /// The chances.
+    pub steps: Series<Chance>,
+}
+
+impl Part for Parameters {
+    const DESCRIPTION: Description = Description {
+        name: "trace",
+        doc: "The chance that was recorded.",
+        fields: &[
+            Field {
+                name: "trace",
+                kind: Kind::Recording(Recorded::Loss),
+                absent: Absent::Required,
+                doc: "A recording with a column `loss_percent` or `loss_share`, relative to the scenario's folder.",
+            },
+            Field::AT_END,
+        ],
+    };
+
+    fn read(values: &Values) -> Result<Parameters, Mistake> {
+        let Recording::Losses(steps) = values.recording("trace") else { panic!("a recording of losses has chances") };
+        Ok(Parameters { steps: if values.starts_again() { steps } else { steps.hold() } })
+    }
 }
 
 impl Parameters {
@@ -24,28 +45,21 @@ impl Parameters {
 /// Each packet is lost with the chance of the step in which its service ends, independent of the others.
 #[derive(Debug)]
 pub struct Steps {
-    steps: Arc<[(Time, Chance)]>,
-    at: usize,
+    steps: Series<Chance>,
+    at: Place,
     rng: Rng,
 }
 
 impl Steps {
     /// Loses with each chance from its time on.
-    ///
-    /// # Panics
-    /// If the first time is not zero, or a time is not later than the one before.
-    pub fn new(steps: Arc<[(Time, Chance)]>, rng: Rng) -> Steps {
-        assert!(steps.first().is_some_and(|&(time, _)| time == Time::ZERO), "there is a chance from the start on");
-        assert!(steps.windows(2).all(|pair| pair[0].0 < pair[1].0), "each step is later than the one before");
-        Steps { steps, at: 0, rng }
+    pub fn new(steps: Series<Chance>, rng: Rng) -> Steps {
+        Steps { steps, at: Place::default(), rng }
     }
 }
 
 impl Loss for Steps {
     fn strikes(&mut self, now: Time, _len: Bytes) -> bool {
-        while self.steps.get(self.at + 1).is_some_and(|&(time, _)| time <= now) {
-            self.at += 1;
-        }
-        self.rng.strikes(self.steps[self.at].1)
+        self.at = self.steps.seek(self.at, now);
+        self.rng.strikes(self.steps.value(self.at))
     }
 }

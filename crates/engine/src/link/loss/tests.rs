@@ -3,6 +3,7 @@
 
 use super::bit::chance_of_loss;
 use super::*;
+use crate::link::recording::Series;
 use crate::rng::Rng;
 use crate::units::Chance;
 
@@ -148,7 +149,7 @@ fn a_list_loses_exactly_its_packets() {
 fn a_chance_that_changes_holds_from_its_time_on() {
     let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
     let steps = [(at(0), Chance::NEVER), (at(10), Chance::ALWAYS), (at(20), Chance::NEVER)];
-    let mut loss = Steps::new(steps.into(), Rng::named(1, "loss"));
+    let mut loss = Steps::new(Series::held(steps), Rng::named(1, "loss"));
     let lost: Vec<bool> = [0, 9, 10, 19, 20, 99].map(|ms| loss.strikes(at(ms), Bytes::new(1_500))).to_vec();
     assert_eq!(lost, [false, false, true, true, false, false]);
 }

@@ -221,6 +221,7 @@ impl Queue for HeaderDrop {
 mod tests {
     use super::super::tests::packet;
     use super::*;
+    use crate::link::recording::Series;
     use crate::link::service::{self, RateModel};
     use crate::units::Rate;
 
@@ -279,11 +280,12 @@ mod tests {
         };
         is(RateModel::constant(Rate::mbit(8)), 1_552);
         is(RateModel::constant(Rate::mbit(4)), 3_104);
-        let steps = vec![(Time::ZERO, Rate::mbit(8)), (Time::from_nanos(1), Rate::mbit(80))].into();
+        let steps = Series::held([(Time::ZERO, Rate::mbit(8)), (Time::from_nanos(1), Rate::mbit(80))]);
         is(RateModel::Steps(service::steps::Parameters { steps }), 1_552);
         // 1500 bytes at each of three times in 6 ms.
         let times = [1, 2, 6].map(Duration::from_millis).into();
-        is(RateModel::Trace(service::opportunities::Parameters { times }), 2_000);
+        let each = Bytes::new(1_500);
+        is(RateModel::Trace(service::trace::Parameters::Opportunities { times, each }), 2_000);
     }
 
     /// The number of headers dropped out of 100 that come `idle_ms` after a time in which the average was close to the

@@ -3,49 +3,8 @@
 use std::sync::Arc;
 
 use super::Service;
-use crate::part::{Absent, Description, Field, Kind, Mistake, Part, Values};
 use crate::time::{Duration, Time};
 use crate::units::Bytes;
-
-/// A recording of a link in mahimahi's format.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// The times at which the link could deliver a packet of 1500 bytes; after the last of them it starts again.
-    pub times: Arc<[Duration]>,
-}
-
-/// The unit of mahimahi's recordings: the bytes of an opportunity.
-const OPPORTUNITY: Bytes = Bytes::new(1_500);
-
-impl Part for Parameters {
-    const DESCRIPTION: Description = Description {
-        name: "trace",
-        doc: "A link that was recorded.",
-        fields: &[Field {
-            name: "trace",
-            kind: Kind::Recording,
-            absent: Absent::Required,
-            doc: "A recording in mahimahi's format, relative to the scenario's folder: on each line a time in milliseconds \
-                  at which the link can deliver 1500 bytes. After the last it starts again.",
-        }],
-    };
-
-    fn read(values: &Values) -> Result<Parameters, Mistake> {
-        Ok(Parameters { times: values.recording("trace") })
-    }
-}
-
-impl Parameters {
-    /// The link at the start of the recording.
-    pub fn build(&self) -> Box<dyn Service> {
-        Box::new(Opportunities::new(self.times.clone(), OPPORTUNITY))
-    }
-
-    /// The mean time from one opportunity to the next.
-    pub fn usual_time_for(&self, _len: Bytes) -> Duration {
-        self.times[self.times.len() - 1] / self.times.len() as u64
-    }
-}
 
 /// Serves so many bytes at each of some times, over and over: mahimahi's links (Netravali et al. 2015, s2; its
 /// `mm-link(1)`).

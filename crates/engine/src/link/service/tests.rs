@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::link::recording::Series;
 
 fn ms(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)
@@ -46,11 +47,25 @@ fn what_nobody_used_at_its_time_is_gone() {
 #[test]
 fn a_packet_in_service_goes_on_at_the_new_rate() {
     let steps = [(ms(0), Rate::mbit(8)), (ms(10), Rate::mbit(2)), (ms(20), Rate::mbit(16))];
-    let mut service = Steps::new(steps.into());
+    let mut service = Steps::new(Series::held(steps));
     // 1000 B/ms, then 250, then 2000. The third has 1500 B by 20 ms, the rest half a millisecond later.
     let packets = [(0, 3_000), (8, 3_000), (14, 2_500), (30, 2_000)];
     assert_eq!(finishes(&mut service, &packets), [3, 14, 20, 31]);
-    assert_eq!(Steps::new(steps.into()).finish(ms(14), Bytes::new(2_500)), Time::from_nanos(20_500_000));
+    assert_eq!(Steps::new(Series::held(steps)).finish(ms(14), Bytes::new(2_500)), Time::from_nanos(20_500_000));
+}
+
+#[test]
+fn a_packet_waits_while_the_rate_is_zero_and_steps_start_again() {
+    // 1000 B/ms for 10 ms, then nothing for 5, over and over.
+    let steps = Series::repeated([(ms(0), Rate::mbit(8)), (ms(10), Rate::bit(0))], Duration::from_millis(15));
+    let mut service = Steps::new(steps);
+    assert_eq!(finishes(&mut service, &[(8, 3_000), (17, 20_000), (100, 1_000)]), [16, 47, 106]);
+}
+
+#[test]
+#[should_panic(expected = "never ends a service")]
+fn a_rate_of_zero_for_good_is_refused() {
+    let _ = Steps::new(Series::held([(ms(0), Rate::mbit(8)), (ms(10), Rate::bit(0))]));
 }
 
 proptest! {
@@ -66,7 +81,7 @@ proptest! {
             time += cut;
             steps.push((Time::from_nanos(time), Rate::bit(bps)));
         }
-        let (mut stepped, mut constant) = (Steps::new(steps.into()), Constant::new(Rate::bit(bps)));
+        let (mut stepped, mut constant) = (Steps::new(Series::held(steps)), Constant::new(Rate::bit(bps)));
         let mut now = Time::ZERO;
         for (gap, len) in packets {
             now += Duration::from_nanos(gap);
