@@ -36,12 +36,31 @@ struct Example {
     for_: &'static str,
     /// The file as the repository has it.
     source: &'static str,
+    /// The recordings that it plays, by the names that it has for them.
+    recordings: &'static [(&'static str, &'static str)],
 }
 
 /// Scenarios by the names of their files.
 macro_rules! scenarios {
     ($($name:literal)*) => {
-        [$(Example { name: $name, for_: "sim", source: include_str!(concat!("../../../scenarios/", $name, ".toml")) }),*]
+        [$(Example {
+            name: $name,
+            for_: "sim",
+            source: include_str!(concat!("../../../scenarios/", $name, ".toml")),
+            recordings: &[],
+        }),*]
+    };
+}
+
+/// Scenarios of the folder `links` by the names of their files, each with the recording beside it.
+macro_rules! links {
+    ($($name:literal)*) => {
+        [$(Example {
+            name: $name,
+            for_: "sim",
+            source: include_str!(concat!("../../../scenarios/links/", $name, ".toml")),
+            recordings: &[(concat!($name, ".csv"), include_str!(concat!("../../../scenarios/links/", $name, ".csv")))],
+        }),*]
     };
 }
 
@@ -49,22 +68,45 @@ const SCENARIOS: [Example; 13] = scenarios!(
     "hfc" "dumbbell" "web" "bursty" "docsis" "handover" "bbr" "bbr-beside-cubic" "bufferbloat" "sockets" "trunks" "trunk-shared" "live"
 );
 
+const LINKS: [Example; 2] = links!("starlink" "cellular");
+
 const CONFIGURATIONS: [Example; 5] = [
-    Example { name: "proxy-local", for_: "proxy", source: include_str!("../../../examples/proxy/local.toml") },
-    Example { name: "proxy-headend", for_: "proxy", source: include_str!("../../../examples/proxy/headend.toml") },
-    Example { name: "proxy-store", for_: "proxy", source: include_str!("../../../examples/proxy/store.toml") },
+    Example {
+        name: "proxy-local",
+        for_: "proxy",
+        source: include_str!("../../../examples/proxy/local.toml"),
+        recordings: &[],
+    },
+    Example {
+        name: "proxy-headend",
+        for_: "proxy",
+        source: include_str!("../../../examples/proxy/headend.toml"),
+        recordings: &[],
+    },
+    Example {
+        name: "proxy-store",
+        for_: "proxy",
+        source: include_str!("../../../examples/proxy/store.toml"),
+        recordings: &[],
+    },
     Example {
         name: "proxy-transparent",
         for_: "proxy",
         source: include_str!("../../../examples/proxy/transparent.toml"),
+        recordings: &[],
     },
-    Example { name: "trunk-west", for_: "trunk", source: include_str!("../../../examples/trunk/west.toml") },
+    Example {
+        name: "trunk-west",
+        for_: "trunk",
+        source: include_str!("../../../examples/trunk/west.toml"),
+        recordings: &[],
+    },
 ];
 
 impl Example {
     /// The file, whose commands take it from the folder in which it now lies.
     fn text(&self) -> String {
-        self.source.replace(" scenarios/", " ")
+        self.source.replace(" scenarios/links/", " ").replace(" scenarios/", " ")
     }
 
     /// What it shows: its first comment, up to the end of the first sentence, or else its title.
@@ -80,7 +122,7 @@ impl Example {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let all = || SCENARIOS.iter().chain(&CONFIGURATIONS);
+    let all = || SCENARIOS.iter().chain(&LINKS).chain(&CONFIGURATIONS);
     let Some(name) = &arguments.name else {
         return list(arguments.format, &all().collect::<Vec<_>>());
     };
@@ -113,17 +155,21 @@ fn list(format: Format, examples: &[&Example]) -> Result<(), Failure> {
     })
 }
 
-/// Writes an example, and says where.
+/// Writes an example and what it plays, and says where.
 fn write(folder: &Path, example: &Example) -> Result<(), Failure> {
-    let path = folder.join(example.name).with_extension("toml");
     outputs::make_folder(folder)?;
-    let mut file = fs::File::create_new(&path).map_err(|error| match error.kind() {
+    write_new(&folder.join(example.name).with_extension("toml"), &example.text())?;
+    example.recordings.iter().try_for_each(|(name, text)| write_new(&folder.join(name), text))
+}
+
+fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut file = fs::File::create_new(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             Failure::Wrong(format!("{}: is there already; it is not replaced", path.display()))
         }
-        _ => Failure::io(&path, error),
+        _ => Failure::io(path, error),
     })?;
-    file.write_all(example.text().as_bytes()).map_err(|error| Failure::io(&path, error))?;
+    file.write_all(text.as_bytes()).map_err(|error| Failure::io(path, error))?;
     printing::print(|out| writeln!(out, "{}", path.display()))
 }
 
@@ -146,12 +192,15 @@ mod tests {
         let mut embedded: Vec<&str> = SCENARIOS.iter().map(|example| example.name).collect();
         embedded.sort_unstable();
         assert_eq!(embedded, names_in("scenarios"));
+        let mut links: Vec<&str> = LINKS.iter().map(|example| example.name).collect();
+        links.sort_unstable();
+        assert_eq!(links, names_in("scenarios/links"));
         assert_eq!(CONFIGURATIONS.len(), names_in("examples/proxy").len() + names_in("examples/trunk").len());
     }
 
     #[test]
     fn every_example_says_what_it_is_in_one_line() {
-        for example in SCENARIOS.iter().chain(&CONFIGURATIONS) {
+        for example in SCENARIOS.iter().chain(&LINKS).chain(&CONFIGURATIONS) {
             let summary = example.summary();
             assert!((10..=150).contains(&summary.len()), "{}: {summary:?}", example.name);
         }

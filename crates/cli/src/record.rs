@@ -311,15 +311,21 @@ impl Met {
     /// A line for each train: its time, its packets, the rate, and the delay beyond the least.
     fn csv(&self, every: Duration) -> String {
         let least = self.trains.iter().flatten().map(|seen| seen.way_ns).min().unwrap_or(0);
-        let mut text = "time_s,packets,lost,rate_bps,delay_above_least_s\n".to_owned();
+        let mut text = "time_s,packets,lost,rate_bps,delay_above_least_s,delay_s,loss_percent\n".to_owned();
+        let half_round_ns = self.trains.iter().flatten().filter_map(|seen| seen.round_ns).min().unwrap_or(0) / 2;
         for (index, seen) in self.trains.iter().enumerate() {
             let time = index as f64 * every.as_secs_f64();
             let line = match seen {
-                None => format!("{time:.3},,,0,"),
+                // A recording's first line says all; later an empty cell means what is above.
+                None if index == 0 => format!("{time:.3},,,0,,{:.6},0", half_round_ns as f64 / 1e9),
+                None => format!("{time:.3},,,0,,,"),
                 Some(seen) => {
-                    let rate = seen.rate_bps(self.bytes).map(|rate| rate.to_string()).unwrap_or_default();
+                    let rate = seen.rate_bps(self.bytes).map(|rate| rate.to_string());
+                    let rate = rate.unwrap_or_else(|| if index == 0 { "0".to_owned() } else { String::new() });
                     let above = (seen.way_ns - least) as f64 / 1e9;
-                    format!("{time:.3},{},{},{rate},{above:.6}", seen.sent, seen.sent - seen.came)
+                    let (delay, lost) = (half_round_ns as f64 / 1e9 + above, seen.sent - seen.came);
+                    let share = 100.0 * f64::from(lost) / f64::from(seen.sent.max(1));
+                    format!("{time:.3},{},{lost},{rate},{above:.6},{delay:.6},{share:.3}", seen.sent)
                 }
             };
             text.push_str(&line);
