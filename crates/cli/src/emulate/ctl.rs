@@ -197,7 +197,7 @@ fn changes(before: &Scenario, after: &Scenario) -> Result<Vec<usize>, String> {
         changed.push(number);
         for (old, new) in [(&old.there, &mut new.there), (&old.back, &mut new.back)] {
             (new.rate, new.processing, new.delay, new.loss) =
-                (old.rate.clone(), old.processing, old.delay, old.loss.clone());
+                (old.rate.clone(), old.processing, old.delay.clone(), old.loss.clone());
         }
     }
     if rest != *before {
