@@ -100,8 +100,8 @@ pub(super) fn published() -> Vec<(String, String)> {
 #[test]
 fn every_published_scenario_is_one_and_says_what_it_is() {
     for (name, text) in published() {
-        let document = Document::parse(&name, &text).unwrap_or_else(|error| panic!("{error}")).for_real_hosts();
-        let document = Document::parse(&name, &text).expect("TOML").beside(Path::new(&name));
+        let document = Document::parse(&name, &text).unwrap_or_else(|error| panic!("{error}"));
+        let document = document.for_real_hosts().beside(Path::new(&name));
         let scenario = document.scenario().unwrap_or_else(|error| panic!("{error}"));
         assert!(!scenario.title.is_empty(), "{name} has a title");
     }
@@ -366,8 +366,8 @@ fn paths_of_a_sweep_may_be_quoted_or_nested() {
 #[test]
 fn a_scenario_prints_itself_and_reads_back_the_same() {
     for (name, text) in &published() {
-        let mut document = Document::parse(name, text).expect("TOML").for_real_hosts();
-        let mut document = Document::parse(name, text).expect("TOML").beside(Path::new(name));
+        let document = Document::parse(name, text).expect("TOML");
+        let mut document = document.for_real_hosts().beside(Path::new(name));
         document.set("title", "with \"quotes\", \\ and \u{1}").expect("a field");
         let points = document.points().unwrap_or_else(|error| panic!("{error}"));
         let toml = Document::parse(name, &document.to_toml()).expect("TOML").for_real_hosts();
