@@ -168,8 +168,8 @@ class Tcp(Section):
     """Send new data on the first two duplicate ACKs (RFC 3042). Default: the personality's."""
     recovery: Literal["tahoe", "reno", "newreno", "sack", "rack-tlp"] | None
     """How losses are found and repaired. `tahoe`: Fast retransmit, then slow start (4.3BSD-Tahoe, 1988). `reno`: Fast retransmit and fast recovery, left at the first new ACK (4.3BSD-Reno; RFC 5681). `newreno`: Fast recovery that stays until all that was sent before it is acknowledged (RFC 6582). `sack`: Scoreboard and pipe (RFC 2018, RFC 6675) with proportional rate reduction (RFC 6937, RFC 9937). `rack-tlp`: Time-based detection and tail-loss probes (RFC 8985) with proportional rate reduction. Default: the personality's."""
-    controller: Literal["reno", "cubic", "fast", "vegas", "bbr", "backfill"] | None
-    """Congestion control. `reno`: Half of the window after a loss, a segment more each round trip (RFC 5681). `cubic`: A window that follows a cubic of the time since the last loss (RFC 9438). `fast`: A window that keeps a set number of its own packets in the queues of its path (Jin, Wei and Low 2004). `vegas`: Between alpha and beta packets of its own in the queues of its path (Brakmo and Peterson 1995). `bbr`: A pace and a window that follow a model of the path's rate and delay (Cardwell, Cheng et al. 2016, version 1). `backfill`: The larger of a CUBIC window, which sees every loss, and one that fills the line as long as the queue is short. Default: the personality's."""
+    controller: Literal["reno", "cubic", "fast", "vegas", "bbr", "bbr3", "backfill"] | None
+    """Congestion control. `reno`: Half of the window after a loss, a segment more each round trip (RFC 5681). `cubic`: A window that follows a cubic of the time since the last loss (RFC 9438). `fast`: A window that keeps a set number of its own packets in the queues of its path (Jin, Wei and Low 2004). `vegas`: Between alpha and beta packets of its own in the queues of its path (Brakmo and Peterson 1995). `bbr`: A pace and a window that follow a model of the path's rate and delay (Cardwell, Cheng et al. 2016, version 1). `bbr3`: BBR with bounds that follow from losses, version 3 (draft-ietf-ccwg-bbr-06). `backfill`: The larger of a CUBIC window, which sees every loss, and one that fills the line as long as the queue is short. Default: the personality's."""
     hystart: Literal["off", "classic", "plus-plus"] | None
     """With `controller = 'cubic'`: How slow start ends before a loss: `classic` as in Linux, `plus-plus` as in RFC 9406. Default: the personality's."""
     fast_alpha: int | Literal["auto"] | None
@@ -265,7 +265,7 @@ class Tcp(Section):
         dupack_threshold: int | None = None,
         limited_transmit: bool | None = None,
         recovery: Literal["tahoe", "reno", "newreno", "sack", "rack-tlp"] | None = None,
-        controller: Literal["reno", "cubic", "fast", "vegas", "bbr", "backfill"] | None = None,
+        controller: Literal["reno", "cubic", "fast", "vegas", "bbr", "bbr3", "backfill"] | None = None,
         hystart: Literal["off", "classic", "plus-plus"] | None = None,
         fast_alpha: int | Literal["auto"] | None = None,
         fast_gamma_percent: int | None = None,
@@ -347,8 +347,8 @@ class Personality(Section):
     """Send new data on the first two duplicate ACKs (RFC 3042). Default: the personality's."""
     recovery: Literal["tahoe", "reno", "newreno", "sack", "rack-tlp"] | None
     """How losses are found and repaired. `tahoe`: Fast retransmit, then slow start (4.3BSD-Tahoe, 1988). `reno`: Fast retransmit and fast recovery, left at the first new ACK (4.3BSD-Reno; RFC 5681). `newreno`: Fast recovery that stays until all that was sent before it is acknowledged (RFC 6582). `sack`: Scoreboard and pipe (RFC 2018, RFC 6675) with proportional rate reduction (RFC 6937, RFC 9937). `rack-tlp`: Time-based detection and tail-loss probes (RFC 8985) with proportional rate reduction. Default: the personality's."""
-    controller: Literal["reno", "cubic", "fast", "vegas", "bbr", "backfill"] | None
-    """Congestion control. `reno`: Half of the window after a loss, a segment more each round trip (RFC 5681). `cubic`: A window that follows a cubic of the time since the last loss (RFC 9438). `fast`: A window that keeps a set number of its own packets in the queues of its path (Jin, Wei and Low 2004). `vegas`: Between alpha and beta packets of its own in the queues of its path (Brakmo and Peterson 1995). `bbr`: A pace and a window that follow a model of the path's rate and delay (Cardwell, Cheng et al. 2016, version 1). `backfill`: The larger of a CUBIC window, which sees every loss, and one that fills the line as long as the queue is short. Default: the personality's."""
+    controller: Literal["reno", "cubic", "fast", "vegas", "bbr", "bbr3", "backfill"] | None
+    """Congestion control. `reno`: Half of the window after a loss, a segment more each round trip (RFC 5681). `cubic`: A window that follows a cubic of the time since the last loss (RFC 9438). `fast`: A window that keeps a set number of its own packets in the queues of its path (Jin, Wei and Low 2004). `vegas`: Between alpha and beta packets of its own in the queues of its path (Brakmo and Peterson 1995). `bbr`: A pace and a window that follow a model of the path's rate and delay (Cardwell, Cheng et al. 2016, version 1). `bbr3`: BBR with bounds that follow from losses, version 3 (draft-ietf-ccwg-bbr-06). `backfill`: The larger of a CUBIC window, which sees every loss, and one that fills the line as long as the queue is short. Default: the personality's."""
     hystart: Literal["off", "classic", "plus-plus"] | None
     """With `controller = 'cubic'`: How slow start ends before a loss: `classic` as in Linux, `plus-plus` as in RFC 9406. Default: the personality's."""
     fast_alpha: int | Literal["auto"] | None
@@ -445,7 +445,7 @@ class Personality(Section):
         dupack_threshold: int | None = None,
         limited_transmit: bool | None = None,
         recovery: Literal["tahoe", "reno", "newreno", "sack", "rack-tlp"] | None = None,
-        controller: Literal["reno", "cubic", "fast", "vegas", "bbr", "backfill"] | None = None,
+        controller: Literal["reno", "cubic", "fast", "vegas", "bbr", "bbr3", "backfill"] | None = None,
         hystart: Literal["off", "classic", "plus-plus"] | None = None,
         fast_alpha: int | Literal["auto"] | None = None,
         fast_gamma_percent: int | None = None,

@@ -54,6 +54,12 @@ impl Rate {
         self.0
     }
 
+    /// The whole bytes that this rate carries in a time.
+    pub const fn bytes_in(self, time: Duration) -> Bytes {
+        let bytes = self.0 as u128 * time.as_nanos() as u128 / 8_000_000_000;
+        Bytes(if bytes > u64::MAX as u128 { u64::MAX } else { bytes as u64 })
+    }
+
     /// The time that `len` takes at this rate, rounded up to a nanosecond. Panics if the rate is zero.
     pub const fn time_for(self, len: Bytes) -> Duration {
         const NANOS_PER_BYTE: u64 = 8 * 1_000_000_000;

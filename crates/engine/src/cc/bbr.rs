@@ -12,17 +12,16 @@
 //! `policer`, which detects policers, and `aggregation`, an allowance for acknowledgements that come in bunches.
 
 mod aggregation;
-mod filter;
 mod policer;
 #[cfg(test)]
 mod tests;
 
+use super::max_filter::MaxFilter;
 use super::{Ack, Cause, Congestion, Controller, Factory, RateSample, Setup};
 use crate::part::{Description, Mistake, Part, Values};
 use crate::time::{Duration, Time};
 use crate::units::{Bytes, Rate};
 use aggregation::Aggregation;
-use filter::MaxFilter;
 use policer::{Look, Policer, Progress};
 
 /// Gains are in units of 1/256.
@@ -37,6 +36,8 @@ const CYCLE: [u64; 8] = [320, 192, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
 const WINDOW_GAIN: u64 = 2 * UNIT;
 /// The path is full once its rate has not grown by a quarter in three round trips (BBRCheckFullPipe).
 const FULL_ROUNDS: u32 = 3;
+/// Round trips for which a rate is believed (BtlBwFilterLen).
+const RATE_ROUNDS: u64 = 10;
 /// The time for which a round trip is believed to be the shortest, and the time that the search for it takes
 /// (RTpropFilterLen, ProbeRTTDuration).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
@@ -271,7 +272,7 @@ impl Bbr {
         self.look_for_policer(sample.lost > Bytes::ZERO, sample.is_app_limited, sample.now);
         // A sender that was kept waiting can only show that the path is faster.
         if !sample.is_app_limited || rate.get() >= self.rate.max() {
-            self.rate.push(self.round, rate.get());
+            self.rate.push(self.round, rate.get(), RATE_ROUNDS);
         }
         if sample.acked > Bytes::ZERO {
             let (acked, window) = (sample.acked.get(), self.cwnd * self.mss);

@@ -52,10 +52,14 @@
 
 pub mod backfill;
 pub mod bbr;
+pub mod bbr3;
 pub mod cubic;
 pub mod fast;
 pub mod hystart;
 mod linux;
+mod max_filter;
+#[cfg(test)]
+mod path;
 pub mod reno;
 pub mod vegas;
 
@@ -114,10 +118,36 @@ pub struct RateSample {
     pub rtt: Option<Duration>,
     /// The application did not keep the network busy meanwhile: the rate is a lower bound.
     pub is_app_limited: bool,
+    /// The same holds for what leaves now: the application has had no more to send.
+    pub runs_dry: bool,
+    /// Bytes that were in flight when the segment had left that this sample is of, itself included; 0 if it is of none.
+    pub sent_in_flight: Bytes,
+    /// Bytes found lost since then.
+    pub lost_since: Bytes,
     /// The place in the stream before which all is acknowledged.
     pub una: u64,
     /// The place in the stream before which all has been sent.
     pub sent: u64,
+}
+
+/// A segment was found lost, for controllers that [ask](Controller::wants_delivery) for the rate of delivery, of senders
+/// whose peer says what has arrived ([`Setup::selective`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Lost {
+    /// The time when it was found.
+    pub now: Time,
+    /// The place in the stream at which it begins.
+    pub start: u64,
+    /// One past its last place in the stream.
+    pub end: u64,
+    /// Bytes delivered so far.
+    pub delivered: Bytes,
+    /// Bytes that were in flight when it had left, itself included.
+    pub sent_in_flight: Bytes,
+    /// Bytes found lost since then, itself included.
+    pub lost_since: Bytes,
+    /// The application did not keep the network busy then.
+    pub is_app_limited: bool,
 }
 
 /// The reason why the window must shrink.
@@ -173,6 +203,8 @@ pub struct Setup {
     pub halve_usable: bool,
     /// Windows in whole segments, computed as Linux does; else in bytes, as the RFCs do.
     pub in_segments: bool,
+    /// The peer says what has arrived beyond a gap (RFC 2018): every loss of a round trip is found.
+    pub selective: bool,
 }
 
 #[cfg(test)]
@@ -188,6 +220,7 @@ impl Setup {
             floor_segments: 2,
             halve_usable: false,
             in_segments: false,
+            selective: true,
         }
     }
 
@@ -220,6 +253,9 @@ pub trait Controller: Debug + Send {
     fn wants_delivery(&self) -> bool {
         false
     }
+
+    /// A segment was found lost: before [`on_delivery`](Controller::on_delivery), if an acknowledgement shows it.
+    fn on_lost(&mut self, _lost: &Lost) {}
 
     /// An acknowledgement arrived, and loss recovery has dealt with it. True if the algorithm itself keeps the network
     /// less than busy now, so that samples of what it sends are lower bounds.
@@ -261,6 +297,7 @@ registry! {
         Fast(fast::Parameters),
         Vegas(vegas::Parameters),
         Bbr(bbr::Parameters),
+        Bbr3(bbr3::Parameters),
         Backfill(backfill::Parameters),
     } and {
         Custom(Custom),

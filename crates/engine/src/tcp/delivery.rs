@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::cc::RateSample;
+use crate::cc::{Lost, RateSample};
 use crate::room;
 use crate::time::{Duration, Time};
 use crate::units::{Bytes, Rate};
@@ -27,6 +27,8 @@ pub(crate) struct DeliveryRate {
     segments: VecDeque<Departure>,
     /// The shortest round trip, below which no sample spans a flight.
     rtt_min: Option<Duration>,
+    /// C.lost: bytes found lost so far, as far as it was told.
+    lost: u64,
 }
 
 /// A segment's state, as of when it was last sent.
@@ -38,6 +40,10 @@ struct Departure {
     first_sent: Time,
     delivered: u64,
     delivered_time: Time,
+    /// P.tx_in_flight: bytes in flight once it had left, itself included.
+    in_flight: u64,
+    /// P.lost: bytes that had been found lost by then.
+    lost: u64,
     is_app_limited: bool,
     is_delivered: bool,
 }
@@ -50,8 +56,8 @@ struct Newest {
 }
 
 impl DeliveryRate {
-    /// `start..end` leaves now (SendPacket).
-    pub(crate) fn on_sent(&mut self, now: Time, start: u64, end: u64, resend: bool) {
+    /// `start..end` leaves now, and makes it `in_flight` bytes (SendPacket).
+    pub(crate) fn on_sent(&mut self, now: Time, start: u64, end: u64, resend: bool, in_flight: u64) {
         if self.segments.is_empty() {
             // A flight begins: no time before it counts.
             self.first_sent = now;
@@ -64,6 +70,8 @@ impl DeliveryRate {
             first_sent: self.first_sent,
             delivered: self.delivered,
             delivered_time: self.delivered_time,
+            in_flight,
+            lost: self.lost,
             is_app_limited: self.app_limited > 0,
             is_delivered: false,
         };
@@ -84,6 +92,27 @@ impl DeliveryRate {
             // Old data and new in one segment.
             self.segments.push_back(Departure { start: last, ..segment });
         }
+    }
+
+    /// `start..end` was found lost. The answer says what was known when it left.
+    pub(crate) fn on_lost(&mut self, now: Time, start: u64, end: u64) -> Option<Lost> {
+        self.lost += end - start;
+        let at = self.segments.partition_point(|known| known.end <= start);
+        let segment = self.segments.get(at)?;
+        Some(Lost {
+            now,
+            start,
+            end,
+            delivered: Bytes::new(self.delivered),
+            sent_in_flight: Bytes::new(segment.in_flight),
+            lost_since: Bytes::new(self.lost - segment.lost),
+            is_app_limited: segment.is_app_limited,
+        })
+    }
+
+    /// So many bytes were found lost, one knows not where.
+    pub(crate) fn on_bytes_lost(&mut self, lost: u64) {
+        self.lost += lost;
     }
 
     /// The application had no more to send than was in the network, `in_flight` bytes.
@@ -140,6 +169,9 @@ impl DeliveryRate {
             rate,
             rtt,
             is_app_limited: newest.is_some_and(|newest| newest.segment.is_app_limited),
+            runs_dry: self.app_limited > 0,
+            sent_in_flight: Bytes::new(newest.map_or(0, |newest| newest.segment.in_flight)),
+            lost_since: Bytes::new(newest.map_or(0, |newest| self.lost - newest.segment.lost)),
             lost: Bytes::ZERO,
             lost_so_far: Bytes::ZERO,
             in_flight: Bytes::ZERO,
@@ -199,7 +231,7 @@ mod tests {
                 let expected = if first < 10 { delivered * 8_000 / (100 + 10 * first) } else { 800_000 };
                 assert_eq!(sample.rate, Some(Rate::bit(expected)), "segment {first}");
             }
-            rate.on_sent(ms(10 * n), 1 + n * 1_000, 1_001 + n * 1_000, false);
+            rate.on_sent(ms(10 * n), 1 + n * 1_000, 1_001 + n * 1_000, false, 0);
         }
     }
 
@@ -207,7 +239,7 @@ mod tests {
     fn acknowledgements_in_a_bunch_are_no_faster_than_what_was_sent() {
         let mut rate = DeliveryRate::default();
         for n in 0..20 {
-            rate.on_sent(ms(10 * n), 1 + n * 1_000, 1_001 + n * 1_000, false);
+            rate.on_sent(ms(10 * n), 1 + n * 1_000, 1_001 + n * 1_000, false, 0);
         }
         rate.on_ack(ms(100), 1_001, &[], Some(Duration::from_millis(100)));
         let sample = rate.on_ack(ms(291), 20_001, &[], Some(Duration::from_millis(101)));
@@ -219,11 +251,11 @@ mod tests {
     fn a_sack_delivers_once_and_a_later_acknowledgement_of_the_same_nothing() {
         let mut rate = DeliveryRate::default();
         for n in 0..3 {
-            rate.on_sent(ms(n), 1 + n * 1_000, 1_001 + n * 1_000, false);
+            rate.on_sent(ms(n), 1 + n * 1_000, 1_001 + n * 1_000, false, 0);
         }
         let sample = rate.on_ack(ms(100), 1, &[(1_001, 3_001)], None);
         assert_eq!((sample.acked, sample.delivered), (Bytes::new(2_000), Bytes::new(2_000)));
-        rate.on_sent(ms(101), 1, 1_001, true);
+        rate.on_sent(ms(101), 1, 1_001, true, 0);
         let sample = rate.on_ack(ms(200), 3_001, &[], None);
         assert_eq!((sample.acked, sample.delivered), (Bytes::new(1_000), Bytes::new(3_000)));
         assert_eq!(sample.prior_delivered, Bytes::new(2_000), "as of when it was sent again");
@@ -232,23 +264,23 @@ mod tests {
     #[test]
     fn a_sender_without_data_marks_its_samples_until_all_is_delivered() {
         let mut rate = DeliveryRate::default();
-        rate.on_sent(ms(0), 1, 1_001, false);
+        rate.on_sent(ms(0), 1, 1_001, false, 0);
         rate.on_app_limited(1_000);
-        rate.on_sent(ms(10), 1_001, 2_001, false);
+        rate.on_sent(ms(10), 1_001, 2_001, false, 0);
         assert!(!rate.on_ack(ms(100), 1_001, &[], None).is_app_limited, "sent before");
         assert!(rate.on_ack(ms(110), 2_001, &[], None).is_app_limited);
-        rate.on_sent(ms(120), 2_001, 3_001, false);
+        rate.on_sent(ms(120), 2_001, 3_001, false, 0);
         assert!(!rate.on_ack(ms(220), 3_001, &[], None).is_app_limited, "all that was out then has arrived");
     }
 
     #[test]
     fn what_takes_less_than_a_round_trip_gives_no_rate() {
         let mut rate = DeliveryRate::default();
-        rate.on_sent(ms(0), 1, 1_001, false);
+        rate.on_sent(ms(0), 1, 1_001, false, 0);
         rate.on_ack(ms(100), 1_001, &[], Some(Duration::from_millis(100)));
         // Sent again before anything can have arrived, and then the path has become shorter.
-        rate.on_sent(ms(1_000), 1_001, 2_001, false);
-        rate.on_sent(ms(1_050), 1_001, 2_001, true);
+        rate.on_sent(ms(1_000), 1_001, 2_001, false, 0);
+        rate.on_sent(ms(1_050), 1_001, 2_001, true, 0);
         assert_eq!(rate.on_ack(ms(1_060), 2_001, &[], None).rate, None);
     }
 }

@@ -400,8 +400,8 @@ impl Personality {
         }
     }
 
-    /// The set-up of the controller: segments of `mss` bytes, and this era's rules.
-    pub(crate) fn controller_setup(&self, mss: Bytes, era: &EraRules) -> Setup {
+    /// The set-up of the controller: segments of `mss` bytes, this era's rules, and whether losses are told one by one.
+    pub(crate) fn controller_setup(&self, mss: Bytes, era: &EraRules, selective: bool) -> Setup {
         let initial_window = match self.initial_window_segments {
             Some(segments) => mss * u64::from(segments),
             // RFC 6928 s2.
@@ -416,6 +416,7 @@ impl Personality {
             floor_segments: era.floor_segments,
             halve_usable: era.halve_usable,
             in_segments: self.window_in_segments,
+            selective,
         }
     }
 

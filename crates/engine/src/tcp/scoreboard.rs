@@ -44,9 +44,21 @@ pub(crate) struct Scoreboard {
     /// repeats them, each longer than before, and what is known of them need not be walked again.
     known: [(u64, u64); 4],
     oldest: u8,
+    /// What was found lost since it was last taken, for those who [ask](Scoreboard::note_losses).
+    losses: Option<Vec<(u64, u64)>>,
 }
 
 impl Scoreboard {
+    /// Notes what is found lost from now on, for [`take_losses`](Scoreboard::take_losses).
+    pub(crate) fn note_losses(&mut self) {
+        self.losses.get_or_insert_default();
+    }
+
+    /// What was found lost since this was last asked, in the order in which it was found.
+    pub(crate) fn take_losses(&mut self) -> Vec<(u64, u64)> {
+        self.losses.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// Adds a new segment at the end.
     pub(crate) fn push(&mut self, start: u64, end: u64, at: Time) {
         self.bytes += end - start;
@@ -142,6 +154,9 @@ impl Scoreboard {
                     segment.lost = true;
                     self.lost_bytes += segment.len();
                     self.lost_from = self.lost_from.min(segment.start);
+                    if let Some(losses) = &mut self.losses {
+                        losses.push((segment.start, segment.end));
+                    }
                     any = true;
                 }
             }

@@ -81,7 +81,7 @@ impl Sender {
     ) -> Sender {
         let one = Bytes::new(mss);
         let era = if personality.recovery.follows_era() { personality.era } else { EraRules::RFC };
-        let setup = personality.controller_setup(one, &era);
+        let setup = personality.controller_setup(one, &era, sack && personality.recovery.needs_sack());
         let setup = Setup { initial_window: setup.initial_window + Bytes::new(extra_window), ..setup };
         let mut sender = Sender {
             flight: Flight {

@@ -4,6 +4,7 @@
 //! added to the window.
 
 use crate::time::{Duration, Time};
+use crate::units::Rate;
 
 /// Round trips of a half of the window over which the most is taken (bbr_extra_acked_win_rtts).
 const ROUNDS: u32 = 5;
@@ -41,7 +42,7 @@ impl Aggregation {
                 self.extra[self.half] = 0;
             }
         }
-        let mut expected = delivered_in(rate, now.since(self.since));
+        let mut expected = Rate::bit(rate).bytes_in(now.since(self.since)).get();
         if self.acked <= expected || self.acked + acked >= EPOCH_PACKETS_MAX * mss {
             self.restart(now);
             expected = 0;
@@ -53,13 +54,8 @@ impl Aggregation {
 
     /// Bytes to add to a window.
     pub(super) fn allowance(&self, rate: u64) -> u64 {
-        self.extra[0].max(self.extra[1]).min(delivered_in(rate, TIME_MAX))
+        self.extra[0].max(self.extra[1]).min(Rate::bit(rate).bytes_in(TIME_MAX).get())
     }
-}
-
-/// Bytes that a rate [bit/s] delivers in a time.
-fn delivered_in(rate: u64, time: Duration) -> u64 {
-    u64::try_from(u128::from(rate) * u128::from(time.as_nanos()) / 8_000_000_000).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

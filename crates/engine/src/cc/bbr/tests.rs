@@ -59,6 +59,9 @@ impl Path {
             rate: Some(Rate::bit(through * 8 * 1_000 / RTT_MS)),
             rtt: Some(Duration::from_millis(RTT_MS)),
             is_app_limited: false,
+            runs_dry: false,
+            sent_in_flight: Bytes::new(out * MSS),
+            lost_since: Bytes::ZERO,
             una: self.delivered,
             sent: self.delivered,
         }
@@ -210,6 +213,9 @@ fn a_sender_that_is_kept_waiting_does_not_lower_its_rate() {
             rate: Some(Rate::bit(2 * MSS * 8 * 1_000 / RTT_MS)),
             rtt: Some(Duration::from_millis(RTT_MS)),
             is_app_limited: true,
+            runs_dry: true,
+            sent_in_flight: Bytes::new(2 * MSS),
+            lost_since: Bytes::ZERO,
             una: path.delivered,
             sent: path.delivered,
         });

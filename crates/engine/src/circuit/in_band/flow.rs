@@ -83,7 +83,7 @@ pub(super) struct Moment {
 
 impl Flow {
     pub(super) fn new(personality: &Personality, unit: Bytes) -> Flow {
-        let controller = personality.controller.start(&personality.controller_setup(unit, &EraRules::RFC));
+        let controller = personality.controller.start(&personality.controller_setup(unit, &EraRules::RFC, true));
         Flow {
             unit: unit.get(),
             in_flight: 0,
@@ -158,7 +158,7 @@ impl Flow {
             prr.on_sent(len);
         }
         if let Some(rate) = &mut self.rate {
-            rate.on_sent(now, piece.0, piece.1, false);
+            rate.on_sent(now, piece.0, piece.1, false, self.in_flight);
         }
         self.controller.on_sent(now, Bytes::new(len), Bytes::new(self.in_flight));
         self.last_sent = Some(now);
@@ -245,6 +245,7 @@ impl Flow {
 
     fn sample(&mut self, news: &News, moment: Moment, before: u64) {
         let Some(rate) = &mut self.rate else { return };
+        rate.on_bytes_lost(news.lost);
         let mut sample: RateSample = rate.on_ack(moment.now, 0, &news.pieces, moment.rtt);
         rate.forget_before(self.settled);
         sample.prior_in_flight = Bytes::new(before);

@@ -82,6 +82,14 @@ pub(crate) trait LossRecovery: Debug + Send {
     /// whose window is somebody else's.
     fn set_patience(&mut self, _segments: u64) {}
 
+    /// Notes each segment that is found lost from now on, for [`take_losses`](LossRecovery::take_losses).
+    fn note_losses(&mut self) {}
+
+    /// The segments found lost since this was last asked: none of an algorithm that knows no more than that there is a loss.
+    fn take_losses(&mut self) -> Vec<(u64, u64)> {
+        Vec::new()
+    }
+
     /// The time of a timer of the algorithm's own.
     fn deadline(&self) -> Option<Time> {
         None

@@ -194,6 +194,14 @@ impl LossRecovery for RackTlp {
         self.common.board.pipe()
     }
 
+    fn note_losses(&mut self) {
+        self.common.board.note_losses();
+    }
+
+    fn take_losses(&mut self) -> Vec<(u64, u64)> {
+        self.common.board.take_losses()
+    }
+
     fn deadline(&self) -> Option<Time> {
         earlier(self.reordering_deadline, self.probe_deadline)
     }

@@ -54,6 +54,14 @@ impl LossRecovery for Sack {
     fn in_flight(&self, _flight: &Flight) -> u64 {
         self.common.board.pipe()
     }
+
+    fn note_losses(&mut self) {
+        self.common.board.note_losses();
+    }
+
+    fn take_losses(&mut self) -> Vec<(u64, u64)> {
+        self.common.board.take_losses()
+    }
 }
 
 impl Sack {
