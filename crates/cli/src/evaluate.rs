@@ -13,7 +13,7 @@ use crate::python;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     headend evaluate fast --quick\n  \
-    headend evaluate backfill --beside cubic,bbr --out out/backfill\n  \
+    headend evaluate backfill --beside cubic,bbr3 --out out/backfill\n  \
     headend evaluate fast --set fast_alpha=12 --only bufferbloat --only beside-one\n  \
     headend evaluate --kernel bbr --runs 1\n\n\
     It takes the Python package headend with its extra `papers`: that of $HEADEND_PYTHON, of an activated environment, or \
@@ -25,9 +25,9 @@ pub(crate) struct Arguments {
     #[arg(value_name = "CONTROLLER", required_unless_present = "list")]
     controller: Option<String>,
 
-    /// Controls to measure in its place, for comparison
-    #[arg(long, value_name = "NAME,...", default_value = "cubic,bbr")]
-    beside: String,
+    /// Controls to measure in its place, for comparison; cubic,bbr3 unless given, with --kernel cubic,bbr
+    #[arg(long, value_name = "NAME,...")]
+    beside: Option<String>,
 
     /// A field of the evaluated hosts' `tcp` table, such as fast_alpha=12
     #[arg(long = "set", value_name = "FIELD=VALUE")]
@@ -78,8 +78,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn words(arguments: &Arguments) -> Vec<OsString> {
     let Arguments { controller, beside, settings, kernel, quick, only, seed, runs, threads, out, format, list } =
         arguments;
-    let mut words: Vec<OsString> = vec!["--seed".into(), seed.to_string().into(), format!("--beside={beside}").into()];
+    let mut words: Vec<OsString> = vec!["--seed".into(), seed.to_string().into()];
     let valued = |name: &str, value: &dyn std::fmt::Display| OsString::from(format!("--{name}={value}"));
+    words.extend(beside.iter().map(|value| valued("beside", value)));
     words.extend(settings.iter().map(|value| valued("set", value)));
     words.extend(only.iter().map(|value| valued("only", value)));
     words.extend(runs.iter().map(|value| valued("runs", value)));

@@ -386,7 +386,7 @@ fn an_evaluation_starts_the_python_that_is_named() {
     };
     let told = output("/bin/echo", &["fast", "--quick", "--set", "fast_alpha=12", "--out", "there"]);
     let told = String::from_utf8(told.stdout).expect("UTF-8");
-    assert!(told.ends_with("--seed 1 --beside=cubic,bbr --set=fast_alpha=12 --out there --quick -- fast\n"), "{told}");
+    assert!(told.ends_with("--seed 1 --set=fast_alpha=12 --out there --quick -- fast\n"), "{told}");
     let missing = output("/nowhere/python", &["--list"]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&missing.stderr).contains("HEADEND_PYTHON"), "it says what to do");

@@ -20,7 +20,7 @@ from rich.progress import Progress as Bar
 import headend
 from headend.evaluate import page, text
 from headend.evaluate.cases import cases
-from headend.evaluate.runner import Evaluation, Request, evaluate
+from headend.evaluate.runner import BESIDE, Evaluation, Request, evaluate
 from headend.lab.measure import LabError
 from headend.report import FolderError, marked, render
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         request = Request(
             controller=given.controller,
-            beside=tuple(name for name in given.beside.split(",") if name),
+            beside=_beside(given),
             tcp=dict(map(_setting, given.settings)),
             edition="live" if given.kernel else "quick" if given.quick else "full",
             only=tuple(given.only),
@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="headend evaluate", description="Measure what RFC 9743 asks of a congestion control.", allow_abbrev=False
     )
     parser.add_argument("controller", nargs="?")
-    parser.add_argument("--beside", default="cubic,bbr", metavar="NAME,...")
+    parser.add_argument("--beside", metavar="NAME,...")
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="FIELD=VALUE")
     parser.add_argument("--kernel", action="store_true")
     parser.add_argument("--quick", action="store_true")
@@ -87,6 +87,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--format", choices=("table", "json"), default="table")
     parser.add_argument("--list", action="store_true")
     return parser
+
+
+def _beside(given: argparse.Namespace) -> tuple[str, ...]:
+    """The controls to compare with; a kernel has no BBRv3."""
+    if given.beside is None:
+        return ("cubic", "bbr") if given.kernel else BESIDE
+    return tuple(name for name in given.beside.split(",") if name)
 
 
 def _unfit(folder: Path) -> str | None:

@@ -71,12 +71,16 @@ class Found:
     rows: tuple[Row, ...]
 
 
+BESIDE = ("cubic", "bbr3")
+"""The controls to compare with unless others are named."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What is to be evaluated, beside what, and how."""
 
     controller: str
-    beside: tuple[str, ...] = ("cubic", "bbr")
+    beside: tuple[str, ...] = BESIDE
     tcp: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the `tcp` table of the subject's hosts."""
     edition: Edition = "full"
