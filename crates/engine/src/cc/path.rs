@@ -281,7 +281,7 @@ impl<C: Controller + Clone + Sync + 'static> Path<C> {
             self.free_at = self.free_at.max(self.now) + self.rate.time_for(Bytes::new(len));
             at = self.free_at + self.delay;
             if let Fate::Lingers(time) = fate {
-                at = at + time;
+                at += time;
             }
         } else if self.bunches > Duration::ZERO {
             let each = self.bunches.as_nanos();

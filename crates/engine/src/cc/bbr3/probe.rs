@@ -99,16 +99,15 @@ impl Bbr3 {
         if !self.full_rate.was_reached || self.adapt_long_term(sample) {
             return;
         }
-        match self.state {
+        let state = self.state;
+        match state {
             State::Down | State::Cruise if self.is_time_to_probe(sample.now) => self.start_refill(),
             State::Down if self.is_time_to_cruise(sample) => self.state = State::Cruise,
             // After a round trip the path is full.
             State::Refill if self.rounds.has_begun => self.start_up(sample),
-            State::Up => {
-                if self.is_time_to_go_down(sample) {
-                    self.probe.was_too_high = false;
-                    self.start_down(sample.now);
-                }
+            State::Up if self.is_time_to_go_down(sample) => {
+                self.probe.was_too_high = false;
+                self.start_down(sample.now);
             }
             _ => {}
         }

@@ -173,7 +173,7 @@ fn exiting_probe_down_after_max_time() {
     let mut rtt = RTT;
     while bbr.state == State::Down {
         // The queue does not drain, though the round trip grows shorter: no search for the shortest begins.
-        now = now + RTT;
+        now += RTT;
         rtt = rtt.saturating_sub(Duration::from_nanos(1));
         assert!(now.since(begin) < Duration::from_secs(4), "{:?}", bbr.probe);
         let (delivered, window) = (Bytes::new(bbr.delivered + bdp), Bytes::new(2 * bdp));
@@ -255,8 +255,8 @@ fn correctly_managing_sub_packet_bdps() {
     let shots = path.run(Duration::from_secs(20));
     assert!(shots.iter().all(|shot| shot.controller.cwnd >= WINDOW_MIN * mss));
     assert!(is_within(goodput(&shots), 5, 256_000), "{} bit/s", goodput(&shots));
-    let cruising = shots.iter().filter(|shot| shot.controller.state == State::Cruise);
-    assert!(cruising.last().is_some_and(|shot| is_within(shot.controller.pace, 10, 256_000)));
+    let mut cruising = shots.iter().filter(|shot| shot.controller.state == State::Cruise);
+    assert!(cruising.next_back().is_some_and(|shot| is_within(shot.controller.pace, 10, 256_000)));
 }
 
 #[test]
