@@ -21,8 +21,11 @@ PUBLISHED: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "scenarios/hfc.toml, 1% loss": ("hfc.toml", "get", {"links.cable.down.loss": "1%"}),
     "scenarios/hfc.toml, 5% loss": ("hfc.toml", "get", {"links.cable.down.loss": "5%"}),
     "scenarios/handover.toml, 20, 2 and 20 Mbit/s": ("handover.toml", "get", {}),
+    "scenarios/links/starlink.toml, rates, delays and losses recorded": ("links/starlink.toml", "get", {}),
+    "scenarios/links/cellular.toml, rates and delays recorded": ("links/cellular.toml", "get", {}),
+    "scenarios/links/cellular.toml, and 1% loss": ("links/cellular.toml", "get", {"links.radio.loss": "1%"}),
 }
-"""Cable, DOCSIS and mobile links that are published as examples."""
+"""Cable, DOCSIS, satellite and mobile links that are published as examples."""
 
 RED = {"model": "red", "min": 10, "max": 30, "max_chance": "10%", "buffer": "100 packets"}
 
