@@ -114,7 +114,7 @@ pub fn nearest<'a>(found: &str, candidates: &[&'a str]) -> Option<&'a str> {
 }
 
 impl Mistake {
-    /// True if another has the same problem with the same field, at the same line, of one of [many nodes](crate::many).
+    /// True if another has the same problem with the same field, at the same line, of one of many nodes that one table makes.
     pub(crate) fn is_the_same_as(&self, other: &Mistake) -> bool {
         /// The field's path, and the name in it without its number.
         fn parts(field: &str) -> Option<(&str, &str, &str)> {

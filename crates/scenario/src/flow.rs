@@ -48,7 +48,7 @@ pub struct Flow {
     pub start: Duration,
     /// Each instance starts later by a random time, uniform in `0..=stagger`.
     pub stagger: Duration,
-    /// The number of instances of flows of the same name before its own: of those of each of [many nodes](crate::many).
+    /// The number of instances of flows of the same name before its own: of those of each of many nodes that one table makes.
     pub first: u32,
     /// The number of instances, at least 1; where they come at random, more than ever come.
     pub count: u32,
