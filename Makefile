@@ -65,6 +65,10 @@ audit: $(VENV)/.run ## known holes in what headend is made of, by cargo-deny and
 bench: bench-packages native ## packages per CPU second, instructions per packet and memory per flow, beside ns-2 (and HTSIM=PROGRAM, a driver of htsim); and a ring of trunks
 	@$(PYTHON) bench/run.py --binary $(TARGET)/release/headend --out $(OUT)/bench.json $(if $(HTSIM),--htsim $(HTSIM))
 
+.PHONY: bench-size
+bench-size: native ## what a star of 5,000 homes costs beside one of 100, and the memory of 10,000 flows (some minutes)
+	@$(PYTHON) bench/size.py --binary $(TARGET)/release/headend --out $(OUT)/bench-size $(if $(PAGE),--page $(PAGE))
+
 .PHONY: bench-cluster
 bench-cluster: native $(VENV)/.dev ## what a Dask cluster costs a large study, and that killed workers change nothing in it (some minutes)
 	@$(PYTHON) bench/cluster.py

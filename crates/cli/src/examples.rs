@@ -64,8 +64,8 @@ macro_rules! links {
     };
 }
 
-const SCENARIOS: [Example; 13] = scenarios!(
-    "hfc" "dumbbell" "web" "bursty" "docsis" "handover" "bbr" "bbr-beside-cubic" "bufferbloat" "sockets" "trunks" "trunk-shared" "live"
+const SCENARIOS: [Example; 14] = scenarios!(
+    "hfc" "dumbbell" "web" "load" "bursty" "docsis" "handover" "bbr" "bbr-beside-cubic" "bufferbloat" "sockets" "trunks" "trunk-shared" "live"
 );
 
 const LINKS: [Example; 2] = links!("starlink" "cellular");

@@ -401,7 +401,7 @@ mod tests {
         let met = Met::of(&[seen(0, 10, 9_000_000), seen(1, 1, 0)], 2, 1_500);
         assert_eq!(met.rates(), [12_000_000, 12_000_000]);
         let lines = met.csv(Duration::from_millis(100));
-        assert_eq!(lines.lines().nth(2), Some("0.100,10,9,,0.000000"));
+        assert_eq!(lines.lines().nth(2), Some("0.100,10,9,,0.000000,0.020000,90.000"));
         assert!(met.summary("x.trace").contains("delay = \"20000us\""), "{}", met.summary("x.trace"));
     }
 }

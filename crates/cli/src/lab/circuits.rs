@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use headend_engine::cc::{Algorithm, backfill, bbr, fast, reno, vegas};
+use headend_engine::cc::{Algorithm, backfill, bbr, bbr3, fast, reno, vegas};
 use headend_engine::circuit::in_band::Losses;
 use headend_engine::tcp::personality::Personality;
 use headend_engine::units::{Bytes, Capacity, Rate};
@@ -287,11 +287,12 @@ fn controller_lines(controller: &Algorithm) -> Option<String> {
             (*parameters == known).then(|| format!("{line}fast_alpha = {alpha}\n"))
         }
         _ => {
-            let known: [Algorithm; 5] = [
+            let known: [Algorithm; 6] = [
                 reno::Parameters.into(),
                 Personality::linux().controller,
                 vegas::Parameters::DEFAULT.into(),
                 bbr::Parameters.into(),
+                bbr3::Parameters.into(),
                 backfill::Parameters::DEFAULT.into(),
             ];
             known.contains(controller).then_some(line)

@@ -6,7 +6,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use headend_engine::cc::{Algorithm, backfill, bbr, fast, reno, vegas};
+use headend_engine::cc::{Algorithm, backfill, bbr, bbr3, fast, reno, vegas};
 use headend_engine::circuit::in_band::Losses;
 use headend_engine::circuit::repair::Rules;
 use headend_engine::circuit::tunnel::Schedule;
@@ -233,6 +233,7 @@ pub(crate) fn controller(name: &str) -> Option<Algorithm> {
         "fast" => Some(fast::Parameters { alpha_packets: FAST_ALPHA, ..fast::Parameters::DEFAULT }.into()),
         "vegas" => Some(vegas::Parameters::DEFAULT.into()),
         "bbr" => Some(bbr::Parameters.into()),
+        "bbr3" => Some(bbr3::Parameters.into()),
         "backfill" => Some(backfill::Parameters::DEFAULT.into()),
         _ => None,
     }
