@@ -78,7 +78,7 @@ class Node(Section):
     kind: Literal["host", "router", "proxy"] | None
     """A host runs connections and applications; a router passes packets on. A proxy splits the connections of the flows that go `via` it, and passes on other packets as a router. Default: host."""
     count: int | None
-    """How many of these nodes there are. With 2 or more, `pc` stands for `pc-0`, `pc-1` and so on, and a link or a flow that names `pc[]` is one for each of them. Default: 1."""
+    """How many of these nodes there are: `pc` then stands for `pc-0`, `pc-1` and so on, and a link or a flow that names `pc[]` is one for each of them. Default: one, of just that name."""
     personality: str | None
     """With kind host: The host's TCP, by name. Default: linux."""
     tcp: Tcp

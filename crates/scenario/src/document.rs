@@ -269,7 +269,7 @@ impl Value {
 }
 
 impl Data {
-    fn values(&self) -> usize {
+    pub(super) fn values(&self) -> usize {
         match self {
             Data::List(items) => 1 + items.iter().map(|item| item.data.values()).sum::<usize>(),
             Data::Table(table) => 1 + table.values(),

@@ -114,17 +114,20 @@ pub fn nearest<'a>(found: &str, candidates: &[&'a str]) -> Option<&'a str> {
 }
 
 impl Mistake {
-    /// True if another has the same problem with the same field, at the same line, of one of many nodes that one table makes.
-    pub(crate) fn is_the_same_as(&self, other: &Mistake) -> bool {
-        /// The field's path, and the name in it without its number.
-        fn parts(field: &str) -> Option<(&str, &str, &str)> {
+    /// True if it is of the same field, on the same line of a file, of another of many nodes that one table makes.
+    pub(crate) fn is_of_another(&self, place: &Place, field: &str) -> bool {
+        /// The field's path without the number behind the name in it, and that number.
+        fn parts(field: &str) -> Option<((&str, &str, &str), &str)> {
             let (table, rest) = field.split_once('.')?;
             let (name, field) = rest.split_once('.').unwrap_or((rest, ""));
             let (name, number) = name.rsplit_once('-')?;
-            number.bytes().all(|byte| byte.is_ascii_digit()).then_some((table, name, field))
+            let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+            is_number.then_some(((table, name, field), number))
         }
-        let (own, others) = (parts(&self.field), parts(&other.field));
-        own.is_some() && own == others && self.place == other.place && self.problem == other.problem
+        let is_line = matches!(place, Place::Line { line: 1.., .. });
+        let (own, other) = (parts(&self.field), parts(field));
+        let is_numbered = own.zip(other).is_some_and(|((own, first), (other, second))| own == other && first != second);
+        is_line && self.place == *place && is_numbered
     }
 }
 

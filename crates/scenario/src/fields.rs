@@ -250,9 +250,9 @@ const NODE_FIELDS: &[Field] = &[
     field(
         "count",
         Kind::Count { min: 1, max: NODES_MAX as u64 },
-        Is("1"),
-        "How many of these nodes there are. With 2 or more, `pc` stands for `pc-0`, `pc-1` and so on, and a link or a flow that \
-         names `pc[]` is one for each of them.",
+        Follows("one, of just that name"),
+        "How many of these nodes there are: `pc` then stands for `pc-0`, `pc-1` and so on, and a link or a flow that names \
+         `pc[]` is one for each of them.",
     ),
     field_of(HOST, "personality", Kind::Personality, Is("linux"), "The host's TCP, by name."),
     field_of(

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::document::{Data, Table, Value};
 use super::error::{Place, Problem};
-use super::fields::NODES_MAX;
+use super::fields::{FLOWS_MAX, NODES_MAX};
 use super::read::Log;
 
 /// The name of the field of a node that says how many there are.
@@ -27,6 +27,7 @@ pub(super) fn expanded<'a>(root: &'a Table, log: &Log) -> (Cow<'a, Table>, Vec<u
             ("nodes", Data::Table(nodes)) => Data::Table(nodes_of(nodes, &many, log)),
             ("links", Data::Table(links)) => {
                 let all = each(links, "links", &["between"], &many, log);
+                twice(&all, links, log);
                 let name = |(name, number, link): (String, Option<usize>, Value)| match number {
                     Some(number) => (format!("{name}-{number}"), link),
                     None => (name, link),
@@ -46,6 +47,11 @@ pub(super) fn expanded<'a>(root: &'a Table, log: &Log) -> (Cow<'a, Table>, Vec<u
     (Cow::Owned(table), before)
 }
 
+/// Most values, tables included, that many nodes, links or flows may come to.
+const VALUES_MAX: usize = 4_000_000;
+/// Most routers of one table: each has a route to every node.
+const ROUTERS_MAX: usize = 1_000;
+
 /// How many there are, by the names of nodes that have a `count`.
 type Many<'a> = BTreeMap<&'a str, usize>;
 
@@ -59,12 +65,21 @@ fn counted<'a>(root: &'a Table, log: &Log) -> Many<'a> {
         let Data::Integer(number @ 1..) = count.data else { continue };
         let Ok(number) = usize::try_from(number) else { continue };
         all += number;
-        if all > NODES_MAX {
-            let text = format!("makes {all} nodes, and {NODES_MAX} are possible");
-            log.add(&count.place, format!("nodes.{name}.{COUNT}"), Problem::Contradiction(text));
-            return Many::new();
-        }
-        many.insert(name, number);
+        let node = value.as_table();
+        let is_router = node.and_then(|node| node.get("kind")).is_some_and(|kind| kind.data.shown() != "host");
+        let values = number.saturating_mul(value.data.values());
+        let text = if all > NODES_MAX {
+            format!("makes {all} nodes, and {NODES_MAX} are possible")
+        } else if is_router && number > ROUTERS_MAX {
+            format!("makes {number} nodes with routes to all, and {ROUTERS_MAX} are possible")
+        } else if values > VALUES_MAX {
+            format!("makes {values} values, and {VALUES_MAX} are possible")
+        } else {
+            many.insert(name, number);
+            continue;
+        };
+        log.add(&count.place, format!("nodes.{name}.{COUNT}"), Problem::Contradiction(text));
+        return Many::new();
     }
     many
 }
@@ -99,6 +114,7 @@ fn each(
     log: &Log,
 ) -> Vec<(String, Option<usize>, Value)> {
     let mut all = Vec::new();
+    let mut values = 0_usize;
     for (name, value) in &tables.0 {
         let Data::Table(table) = &value.data else {
             all.push((name.clone(), None, value.clone()));
@@ -122,6 +138,13 @@ fn each(
             all.push((name.clone(), None, value.clone()));
             continue;
         };
+        values = values.saturating_add(count.saturating_mul(value.data.values()));
+        if all.len() + count > FLOWS_MAX as usize || values > VALUES_MAX {
+            let text =
+                format!("makes {count} {what} with {values} values so far; {FLOWS_MAX} and {VALUES_MAX} are possible");
+            log.add(&value.place, format!("{what}.{name}"), Problem::Contradiction(text));
+            return Vec::new();
+        }
         for number in 0..count {
             let own = table.0.iter().map(|(key, value)| (key.clone(), numbered(key, value, fields, number)));
             let own = Value { place: value.place.clone(), data: Data::Table(Table(own.collect())) };
@@ -129,6 +152,19 @@ fn each(
         }
     }
     all
+}
+
+/// Reports links that have the name of one that is made of another.
+fn twice(all: &[(String, Option<usize>, Value)], links: &Table, log: &Log) {
+    for (name, number, _) in all {
+        let Some(number) = number else { continue };
+        let made = format!("{name}-{number}");
+        if let Some(value) = links.get(&made) {
+            let text = format!("is one of the links that \"{name}\" makes");
+            log.add(&value.place, format!("links.{made}"), Problem::Contradiction(text));
+            return;
+        }
+    }
 }
 
 /// The texts of a field, which may be one or a list of them.

@@ -61,10 +61,12 @@ impl Log {
     /// Adds a mistake as [`add`](Log::add) does, for a problem that takes time to tell: it is not told if there are
     /// enough.
     fn add_with(&self, place: &Place, field: String, problem: impl FnOnce() -> Problem) {
-        if self.listed.borrow().len() < MISTAKES_MAX {
+        // Of many nodes that one table makes, each has its mistakes.
+        if self.listed.borrow().iter().any(|known| known.is_of_another(place, &field)) {
+            self.same.set(self.same.get() + 1);
+        } else if self.listed.borrow().len() < MISTAKES_MAX {
             let mistake = Mistake { place: place.clone(), field, problem: problem() };
-            // Of many nodes that one table makes, each has its mistakes.
-            if self.listed.borrow().iter().any(|known| known.is_the_same_as(&mistake)) {
+            if self.listed.borrow().contains(&mistake) {
                 self.same.set(self.same.get() + 1);
             } else {
                 self.listed.borrow_mut().push(mistake);

@@ -24,6 +24,8 @@ use super::stage::Stage;
 
 /// The time between two looks at whether a program has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// What a program may say on either output; one that says more is ended.
+const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 /// A program that is told to end has so long until it is killed.
 const ENDING_MAX: Duration = Duration::from_secs(1);
 /// The bytes at the end of an output that are told with the results; files have all.
@@ -198,6 +200,10 @@ impl Errand {
         format!("{flow}-{}-{}.{output}", self.instance, NAMES[end])
     }
 
+    fn len(&self, folder: &ProgramFolder, end: usize, output: &str) -> u64 {
+        self.file(folder, end, output).metadata().map_or(0, |file| file.len())
+    }
+
     fn spawn(&self, end: usize, words: &[String], folder: &ProgramFolder, stage: &Stage) -> io::Result<Running> {
         let mut command = process::command(program::find(&words[0]).unwrap_or_else(|| words[0].clone().into()));
         // A group of its own: what a shell has started ends with it.
@@ -220,6 +226,9 @@ impl Errand {
         let status = loop {
             if let Some(status) = child.try_wait()? {
                 break status;
+            }
+            if ["stdout", "stderr"].iter().any(|name| self.len(folder, end, name) > OUTPUT_BYTES_MAX) {
+                break end_group(&mut child, stage)?;
             }
             if is_enough() || !stage.sleep_until(stage.now() + LOOK_EVERY) {
                 is_told = true;

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::net::Ipv4Addr;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -188,6 +189,9 @@ pub(super) fn end(child: &mut Child) {
 
 /// The path of a program: on the PATH, or where Debian keeps daemons, which is not on everybody's.
 pub(super) fn find(binary: &str) -> Option<PathBuf> {
+    if binary.contains('/') {
+        return Some(PathBuf::from(binary)).filter(|file| file.is_file());
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
     folders.map(|folder| folder.join(binary)).find(|file| file.is_file())
@@ -240,7 +244,8 @@ pub(super) struct ProgramFolder(pub(super) PathBuf);
 impl ProgramFolder {
     pub(super) fn new() -> io::Result<ProgramFolder> {
         let folder = ProgramFolder(site::folder());
-        fs::create_dir(&folder.0)?;
+        // What programs say is nobody else's.
+        fs::DirBuilder::new().mode(0o700).create(&folder.0)?;
         Ok(folder)
     }
 }

@@ -239,7 +239,9 @@ impl Link {
         if let Some((propagation, varying)) = propagation {
             self.propagation = propagation;
             if varying.is_some() || self.way.is_some() {
-                self.way.get_or_insert_default().varying = varying;
+                // The packet in service arrives last of those on the line so far.
+                let last = self.line.back().map_or(Time::ZERO, |&(arrival, _)| arrival);
+                self.way.get_or_insert_with(|| Box::new(Way { last, ..Way::default() })).varying = varying;
             }
             self.not_before = self.line.back().map_or(self.not_before, |&(arrival, _)| arrival);
         }

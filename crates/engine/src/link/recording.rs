@@ -36,6 +36,13 @@ pub struct Place {
     begun: Time,
 }
 
+impl Place {
+    /// True for the first step of a turn.
+    pub fn is_first(self) -> bool {
+        self.at == 0
+    }
+}
+
 impl<T: Copy> Series<T> {
     /// Each value holds from its time on, and the last of them for good.
     ///
@@ -104,10 +111,29 @@ impl<T: Copy> Series<T> {
             let turns = now.since(place.begun).as_nanos() / turn.as_nanos();
             place = Place { at: 0, begun: place.begun + turn * turns };
         }
-        while self.end(place).is_some_and(|end| end <= now) {
-            place = self.next(place);
+        if self.end(place).is_none_or(|end| now < end) {
+            return place;
         }
-        place
+        let since = Time::ZERO + now.since(place.begun);
+        let passed = self.steps[place.at + 1..].partition_point(|&(time, _)| time <= since);
+        Place { at: place.at + passed, ..place }
+    }
+
+    /// The time after which it starts again; `None` if it never does.
+    pub fn turn(&self) -> Option<Duration> {
+        self.turn
+    }
+
+    /// All values, each with the time for which it holds in a turn; without a turn, none.
+    pub fn spans(&self) -> impl Iterator<Item = (T, Duration)> + '_ {
+        let ends = self.steps.iter().skip(1).map(|&(time, _)| time).chain(self.turn.map(|turn| Time::ZERO + turn));
+        let spans = self.steps.iter().zip(ends).map(|(&(begin, value), end)| (value, end.since(begin)));
+        spans.filter(|_| self.turn.is_some())
+    }
+
+    /// The place so many turns later; the same if there are no turns.
+    pub fn later(&self, place: Place, turns: u64) -> Place {
+        Place { begun: place.begun + self.turn.unwrap_or_default() * turns, ..place }
     }
 }
 

@@ -37,8 +37,9 @@ impl Part for Parameters {
 
     fn read(values: &Values) -> Result<Parameters, Mistake> {
         let [least, mean, most] = ["least", "mean", "most"].map(|field| values.size(field));
-        if least >= most {
-            return Err(Mistake { field: "least", text: format!("is {least}, and `most` is {most}: it must be less") });
+        if most.get().saturating_sub(least.get()) <= least.get() / 100 {
+            let text = format!("is {least}, and `most` is {most}: it must be less, by more than a hundredth of it");
+            return Err(Mistake { field: "least", text });
         }
         let of_shape = |shape| distribution(least.get(), most.get(), shape);
         let [flat, steep] = SHAPES.map(|shape| of_shape(shape).mean());

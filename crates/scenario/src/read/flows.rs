@@ -37,7 +37,7 @@ impl Reader<'_> {
             from,
             to,
             start,
-            first: u32::try_from(before as u64 * count).unwrap_or(u32::MAX),
+            first: u32::try_from((before as u64).saturating_mul(count)).unwrap_or(u32::MAX),
             stagger: section.setting("stagger").span(),
             count: u32::try_from(count).unwrap_or(u32::MAX),
         }

@@ -17,7 +17,9 @@ use crate::tcp::{self, Draft};
 impl Reader<'_> {
     pub(super) fn node(&self, name: &str, section: &Section<'_>, before: Option<&Node>) -> Node {
         // Where it is right, there are as many tables already.
-        section.setting("count");
+        if section.has("count") {
+            section.setting("count");
+        }
         let kind = match section.chosen(fields::NODE_KINDS) {
             NodeTag::Router => NodeKind::Router,
             NodeTag::Proxy => NodeKind::Proxy(Box::new(self.proxy(section))),

@@ -6,6 +6,7 @@ use headend_engine::time::{Duration, Time};
 use headend_engine::units::{Rate, quantity};
 
 use super::{Reading, Source, Wrong};
+use crate::fields::DURATION_NS_MAX;
 
 /// Names of columns, and nanoseconds in their units.
 const TIMES: Units = &[("time_s", 1_000_000_000), ("time_ms", 1_000_000), ("time_us", 1_000), ("time_ns", 1)];
@@ -64,6 +65,9 @@ fn series<T: Copy, U>(
         let time = quantity::nearest(cells[time_at], *time_unit)
             .ok_or_else(|| source.wrong(line, cells[time_at], "a time in the unit of the header"))?;
         let begun = *begun.get_or_insert(time);
+        if time.saturating_sub(begun) > DURATION_NS_MAX {
+            return Err(source.wrong(line, cells[time_at], "a time within 1,000 hours of the first"));
+        }
         let time = match steps.last() {
             Some(&(last, _)) if begun + last.as_nanos() >= time => {
                 return Err(source.wrong(line, cells[time_at], "a time later than that of the line above"));

@@ -83,4 +83,20 @@ fn names_that_do_not_fit_are_told() {
     assert!(said[0].contains("nodes.pc.count: makes 70000 nodes, and 65000 are possible"), "{said:?}");
     let said = messages(&HOMES.replace("count = 3", "count = 0"));
     assert!(said[0].contains("nodes.pc.count: found 0, expected a whole number from 1 to 65000"), "{said:?}");
+    let said = messages(&format!("{HOMES}[links.cable-2]\nbetween = [\"server\", \"pc-0\"]\nrate = \"1Mbit/s\"\n"));
+    assert!(said[0].contains("links.cable-2: is one of the links that \"cable\" makes"), "{said:?}");
+    let said = messages(&HOMES.replace("kind = \"router\"", "kind = \"router\"\ncount = 1001"));
+    assert!(
+        said[0].contains("nodes.cmts.count: makes 1001 nodes with routes to all, and 1000 are possible"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn mistakes_of_very_many_nodes_are_told_at_once() {
+    let wrong = HOMES.replace("count = 3", "count = 60000").replace("\"cmts\", \"pc[]\"", "\"cmst\", \"pc[]\"");
+    let begun = std::time::Instant::now();
+    let said = messages(&wrong);
+    assert!(said.iter().any(|one| one.contains("links.cable-0.between: no such node")), "{said:?}");
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
 }

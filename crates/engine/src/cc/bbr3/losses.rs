@@ -172,8 +172,9 @@ impl Bbr3 {
 
     /// [CheckStartupHighLoss].
     pub(super) fn check_startup_losses(&mut self, sample: &RateSample) {
-        let Repair::Until { from: Some(from), .. } = self.repair else { return };
+        // Of each round apart, whether or not it is one of repair.
         let ranges = if self.losses.has_ended { std::mem::take(&mut self.losses.ranges) } else { 0 };
+        let Repair::Until { from: Some(from), .. } = self.repair else { return };
         let is_full_round = sample.prior_delivered.get() >= from;
         let has_lost = ranges >= STARTUP_LOSSES && is_full_round && self.is_inflight_too_high(sample);
         if self.state != State::Startup || self.full_rate.was_reached || self.selective && !has_lost {

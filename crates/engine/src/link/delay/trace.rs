@@ -6,6 +6,9 @@ use crate::part::{Absent, Description, Field, Kind, Mistake, Part, Recorded, Val
 use crate::rng::Rng;
 use crate::time::{Duration, Time};
 
+/// How long all lines may take together: 1,000 hours.
+const WHOLE_NS_MAX: u64 = 3_600_000_000_000_000;
+
 /// A recording of a link's delay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
@@ -43,6 +46,10 @@ impl Part for Parameters {
             Recording::Delays(delays) => delays,
             Recording::DelaysBySpan(delays) => {
                 let span = values.span("span");
+                if span.as_nanos().checked_mul(delays.len() as u64).is_none_or(|all| all > WHOLE_NS_MAX) {
+                    let text = format!("is {span}, and with {} lines that is longer than 1,000 hours", delays.len());
+                    return Err(Mistake { field: "span", text });
+                }
                 let times = (0..).map(|line| Time::ZERO + span * line);
                 Series::repeated(times.zip(delays.iter().copied()).collect::<Vec<_>>(), span * delays.len() as u64)
             }

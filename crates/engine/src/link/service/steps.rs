@@ -29,6 +29,8 @@ impl Parameters {
 #[derive(Debug)]
 pub struct Steps {
     steps: Series<Rate>,
+    /// What a whole turn serves, in bits times nanoseconds per second; zero without turns.
+    turn: u128,
     /// The step in which the last service began; later ones begin no earlier.
     at: Place,
 }
@@ -42,7 +44,8 @@ impl Steps {
         let serves = |rate: &Rate| *rate > Rate::bit(0);
         let goes_on = steps.values().any(|rate| serves(&rate)) && steps.last_held().is_none_or(|rate| serves(&rate));
         assert!(goes_on, "a link that serves nothing never ends a service");
-        Steps { steps, at: Place::default() }
+        let turn = steps.spans().map(|(rate, span)| u128::from(rate.get()) * u128::from(span.as_nanos())).sum();
+        Steps { steps, turn, at: Place::default() }
     }
 }
 
@@ -53,6 +56,13 @@ impl Service for Steps {
         // What is left of the packet, in bits times nanoseconds per second: at r bit/s a nanosecond takes r of it.
         let (mut at, mut now, mut left) = (self.at, start, u128::from(len.get()) * NANOS_PER_BYTE);
         loop {
+            if at.is_first() && self.turn > 0 && left > self.turn {
+                // Many turns of a short recording.
+                let turns = u64::try_from((left - 1) / self.turn).unwrap_or(u64::MAX);
+                left -= self.turn * u128::from(turns);
+                at = self.steps.later(at, turns);
+                now += self.steps.turn().unwrap_or_default() * turns;
+            }
             let rate = u128::from(self.steps.value(at).get());
             let nanos = if rate == 0 { u128::MAX } else { left.div_ceil(rate) };
             match self.steps.end(at) {
