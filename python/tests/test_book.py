@@ -17,8 +17,8 @@ NAMES = """
 ACM AFIPS AMD ANSI ASSOCIATE ATC CED DCE DuckDB EPYC EQDS GitHub GitLab HAProxy HPCC HotNets IEEE INFOCOM ITU
 LBNL LISTEN MIT MPI McGregor MobiCom NDP NDSS NaN NumPy OOPSLA OPTIONS OpenMetrics OpenSAND PATH PC PEPsal
 PFTK POSTROUTING PPP PREFIX PREROUTING PhD README RECEIVED RFIv1 RRUL RS1 RS2 RDMA RoCE SCTE SIGCOMM SIGOPS
-APNIC CellReplay CycloneDX IMC JupyterLab LeoCC LeoReplayer MMSys NSDI PyPI SND SpaceNetLab NXT SP TENCON TRACE TSNs TT1 TT2 TT3 UCB USENIX WaveLAN WebSocket WireGuard IsLost NextSeg AO OL DS ID MAT
-MHz
+SND NXT SP TENCON TRACE TSNs TT1 TT2 TT3 UCB USENIX WaveLAN WebSocket WireGuard IsLost NextSeg AO OL DS ID MAT
+MHz APNIC CellReplay CycloneDX IMC JupyterLab LeoCC LeoReplayer MMSys NSDI PyPI SpaceNetLab
 """
 """Names of programs, publishers, methods and experiments, which a glossary need not explain."""
 SOON = ("sim", "size", "examples", "personalities")

@@ -206,7 +206,7 @@ def test_a_congestion_control_goes_into_the_kernel_as_printed(name, place):
             said, _ = process.communicate(timeout=60)
             assert process.returncode == 0, said
             # The status is FAST's: of Backfill the kernel alone tells.
-            assert name in said.lower() or words == status and name != "fast", said
+            assert name in said.lower() or (words == status and name != "fast"), said
         assert name in available.read_text().split()
     finally:
         subprocess.run([BINARY, "cc", "remove", name], check=True, capture_output=True)

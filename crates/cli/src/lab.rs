@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgGroup, ArgMatches, Args, Command, FromArgMatches};
 
 use headend_host::personality::Unmapped;
 use headend_host::privilege;
@@ -50,6 +50,7 @@ pub(crate) use run::{Health, Ran};
 /// Run a scenario in real time between Linux hosts, each in a network namespace
 #[derive(Args, Debug)]
 #[command(
+    group = ArgGroup::new("kept").args(["out", "report"]).multiple(true),
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     after_help = "Examples:\n  \
@@ -72,7 +73,7 @@ pub(crate) struct Lab {
     out: Option<PathBuf>,
 
     /// Replace the results in DIR
-    #[arg(long, requires = "out")]
+    #[arg(long, requires = "kept")]
     force: bool,
 
     #[command(flatten)]

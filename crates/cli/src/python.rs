@@ -118,8 +118,7 @@ impl ReportRequest {
             return Err(Failure::Wrong(text));
         }
         let results = out.map_or_else(|| page.join("results"), Path::to_owned);
-        // Those of an earlier report go with it.
-        let folder = ResultsFolder::new(&results, force || out.is_none())?;
+        let folder = ResultsFolder::new(&results, force)?;
         let tried = REPORT.program("").output().map_err(|error| cannot_start(&error))?;
         if !tried.status.success() {
             return Err(Failure::Wrong(said(&tried.stderr)));

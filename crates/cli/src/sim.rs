@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     out: Option<PathBuf>,
 
     /// Replace the results in DIR
-    #[arg(long, requires = "out")]
+    #[arg(long, requires = "kept")]
     force: bool,
 
     #[command(flatten)]

@@ -420,6 +420,12 @@ fn a_report_is_made_of_results_that_stay_beside_it() {
     assert!(text(&output.stdout).starts_with("point,"), "stdout is for results alone: {}", text(&output.stdout));
     assert!(text(&output.stderr).contains("page/index.html"));
     assert!(place.path("page/results/flows.csv").exists() && place.path("page/results/packets.csv").exists());
+    let mut again = place.command(&words);
+    let again = again.env("HEADEND_PYTHON", "/bin/true").output().expect("the binary runs");
+    assert_eq!(again.status.code(), Some(2), "results are replaced only with --force");
+    assert!(text(&again.stderr).contains("--force"), "{}", text(&again.stderr));
+    let forced = place.command(&[&words[..], &["--force"]].concat()).env("HEADEND_PYTHON", "/bin/true").output();
+    assert_eq!(forced.expect("the binary runs").status.code(), Some(0));
 }
 
 #[test]

@@ -158,6 +158,10 @@ fn arrivals(section: &Section<'_>, bytes: &Amount) -> Option<Duration> {
         );
     }
     let mean = match bytes {
+        // What is wrong with the size has been told.
+        Amount::Unlimited if section.table.get("bytes").is_some_and(|bytes| bytes.data.shown() != "unlimited") => {
+            return None;
+        }
         Amount::Unlimited => return contradict(field, "lets instances come, and without `bytes` none of them ends"),
         Amount::Exactly(bytes) => *bytes,
         Amount::Drawn(sizes) => sizes.distribution().mean(),

@@ -16,7 +16,7 @@ pub(crate) struct Section<'a> {
     /// Its path, with a dot at the end unless it is the top level.
     pub(super) prefix: String,
     pub(super) place: &'a Place,
-    pub(super) table: &'a Table,
+    pub(crate) table: &'a Table,
     pub(super) tag: Option<String>,
     /// The table itself is a mistake and was reported: what it lacks is no further one.
     pub(super) muted: bool,
